@@ -8,7 +8,7 @@ export UV_PYTHON_DOWNLOADS := never
 PY := .venv/bin/python
 JOBS ?= 2
 
-.PHONY: help setup servers test lint demo bench docs pictures lock clean
+.PHONY: help setup servers test lint demo mutants bench docs pictures lock clean
 
 help: ## This list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -34,6 +34,9 @@ test: servers ## Gates and all tests, as CI runs them
 
 lint: setup ## The gates alone: format, ruff, types, imports, security, generated files
 	@$(PY) scripts/run_tests.py --only gates
+
+mutants: setup ## Change the features in 300 places, one at a time: do the tests notice? (MUTANT_ARGS="--draw 50")
+	@$(PY) scripts/mutants.py $(MUTANT_ARGS)
 
 demo: setup ## The whole product on loopback, embedded (DEMO_ARGS="--once --json")
 	@.venv/bin/sellerwatch demo $(DEMO_ARGS)

@@ -53,7 +53,7 @@ async def ours(url: str, database: Path, phases: Sequence[str], changed: tuple[i
     values = {"DATABASE_URL": f"sqlite:///{database}", "MARKETPLACE_URL": url} | RAISED
     settings = load({f"SELLERWATCH_{name}": str(value) for name, value in values.items()}).settings
     measured = []
-    async with open_service(settings, schedules=False) as service, at_work(service):
+    async with open_service(settings, schedules=False, make=True) as service, at_work(service):
         crawl = service.crawl
         # What a service does once, when it starts, is no part of a crawl; signing in is.
         await asyncio.sleep(SETTLING)

@@ -28,6 +28,7 @@ SENTENCES = {
     "product": "A product of a seller; its state is derived from the parts that were seen and from its removal.",
     "quarantine case": "Parts of a seller's products that look wrong and wait for a person.",
     "removal": "Many products of a seller that are gone at once, and wait for a person.",
+    "resend": "Delivered events, sent again beside new ones; answers to what was under way count after a cancel.",
     "resync": "The present state of products, sent again step by step.",
     "message": "An event to deliver. FAILED without tries left stays until an operator replays or discards it.",
     "agent": "A user-agent identity; a suspended one recovers by time alone, a blocked one by a person.",

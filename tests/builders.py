@@ -44,6 +44,7 @@ from sellerwatch.kernel.ids import (
     ItemNo,
     OutboxId,
     ProductId,
+    ResendId,
     ResyncId,
     ScheduleId,
     SellerId,
@@ -53,6 +54,7 @@ from sellerwatch.kernel.ids import (
 )
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.outbox.message import Message
+from sellerwatch.outbox.resend import Resend, ResendAnswer, ResendChoice, ResentEvent
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.schedule import Schedule
 from sellerwatch.sellers.seller import Seller
@@ -260,6 +262,16 @@ def a_complete_product(number: int = 1, **changes: Any) -> Product:
 
 def a_resync(number: int = 1, choice: ResyncChoice | None = None, total: int = 100, **changes: Any) -> Resync:
     made = Resync.create(ResyncId(_uuid(9, number)), choice or ResyncChoice(), total, total, "test", NOW)
+    return replace(made, **changes)
+
+
+def a_resend(number: int = 1, choice: ResendChoice | None = None, total: int = 100, **changes: Any) -> Resend:
+    made = Resend(ResendId(_uuid(11, number)), choice or ResendChoice(), total, total, "test", NOW)
+    return replace(made, **changes)
+
+
+def a_resent_event(number: int = 1, **changes: Any) -> ResentEvent:
+    made = ResentEvent(a_resend().resend_id, outbox_id(number), ResendAnswer.ACCEPTED, 0, NOW, 12, 200, "ok")
     return replace(made, **changes)
 
 

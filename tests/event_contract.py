@@ -11,7 +11,7 @@ from jsonschema_rs import Draft202012Validator
 from tests.simulated_receiver import SimulatedReceiver
 
 from sellerwatch.catalog.event_schemas import event_schema
-from sellerwatch.outbox.message import Message
+from sellerwatch.outbox.ports import EventBody
 from sellerwatch.outbox.receipt import Receipt
 
 
@@ -44,6 +44,6 @@ class ContractReceiver(SimulatedReceiver):
         super().__init__(*args, **options)
         self.broken: list[str] = []
 
-    async def deliver(self, message: Message, now: datetime) -> Receipt:
+    async def deliver(self, message: EventBody, now: datetime) -> Receipt:
         self.broken += broken_rules(message.payload)
         return await super().deliver(message, now)

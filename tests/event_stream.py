@@ -15,6 +15,7 @@ from sellerwatch.kernel.clock import Clock
 from sellerwatch.kernel.ids import Ids, ItemNo, OutboxId, ProductId, SellerId
 from sellerwatch.outbox.event import SNAPSHOT, data_json, event_body, snapshot_body
 from sellerwatch.outbox.message import Message
+from sellerwatch.outbox.ports import EventBody
 from sellerwatch.outbox.receipt import Receipt
 from sellerwatch.simulator.simulator import Simulator
 
@@ -90,11 +91,11 @@ class FaultyWire(HttpReceiver):
         self._incident, self._after = incident, after
         self._rng = random.Random(7)
         self._attempts: Counter[str] = Counter()
-        self._late: list[Message] = []
+        self._late: list[EventBody] = []
         self._recovery: asyncio.Task[None] | None = None
         self.faults: Counter[str] = Counter()
 
-    async def deliver(self, message: Message, now: datetime) -> Receipt:
+    async def deliver(self, message: EventBody, now: datetime) -> Receipt:
         self._attempts[message.outbox_id] += 1
         if self._incident is not None and self._attempts.total() == self._after:
             self._recovery = asyncio.create_task(self._incident())

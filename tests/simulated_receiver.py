@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from sellerwatch.kernel.clock import Clock
 from sellerwatch.kernel.retry_after import retry_after
-from sellerwatch.outbox.message import Message
+from sellerwatch.outbox.ports import EventBody
 from sellerwatch.outbox.receipt import Receipt
 from sellerwatch.simulator.events import signature
 from sellerwatch.simulator.simulator import EVENTS_PATH, Simulator
@@ -15,7 +15,7 @@ from sellerwatch.simulator.wire import ConnectionFault, SimulatedRequest
 
 
 class SimulatedReceiver:
-    """Implements `outbox.ports.Receiver` as the HTTP one does: the same headers, time-outs and verdicts."""
+    """Implements `outbox.ports.EventReceiver` as the HTTP one does: the same headers, time-outs and verdicts."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class SimulatedReceiver:
         self._read = read
         self._longest_wait = longest_wait
 
-    async def deliver(self, message: Message, now: datetime) -> Receipt:
+    async def deliver(self, message: EventBody, now: datetime) -> Receipt:
         body, timestamp = message.payload.encode(), str(int(now.timestamp()))
         headers = {
             "content-type": "application/json; charset=utf-8",

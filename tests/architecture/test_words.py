@@ -23,6 +23,9 @@ sitting standing story tale telling terms those told turn turnstile whoever
 """
 DIALECT = frozenset(_DIALECT.split())
 
+#: What worlds of tests were called before they were called `world`.
+OLD_WORLDS = {"desk", "ground", "office", "practice", "stage"}
+
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
 
 
@@ -37,6 +40,10 @@ def public_classes(source: str) -> list[str]:
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     ]
+
+
+def parameters(source: str) -> set[str]:
+    return {node.arg for node in ast.walk(ast.parse(source)) if isinstance(node, ast.arg)}
 
 
 def names() -> Iterator[tuple[str, str]]:
@@ -105,11 +112,20 @@ def test_no_word_of_the_dialect_is_a_plain_word() -> None:
     assert sorted(set(plain_words()) & DIALECT) == []
 
 
+def test_a_test_takes_a_world_by_that_name() -> None:
+    paths = (ROOT / "tests").rglob("*.py")
+    assert [(path.name, name) for path in paths for name in parameters(path.read_text("utf-8")) & OLD_WORLDS] == []
+
+
 @pytest.mark.parametrize(
     "name", ["crawling/pocket.py", "KnownShelf", "SqlTale", "turn", "glances", "ProductsTold", "TheHungry"]
 )
 def test_a_planted_name_is_caught(name: str) -> None:
     assert unexplained([("a plant", name)]) != []
+
+
+def test_a_planted_world_of_another_name_is_caught() -> None:
+    assert parameters("async def test_it(office: ApiWorld) -> None: ...") & OLD_WORLDS == {"office"}
 
 
 def test_a_planted_second_class_of_a_name_is_caught() -> None:

@@ -1,4 +1,4 @@
-"""A practice marketplace whose products are crawled by the real steps."""
+"""A simulated marketplace whose products are crawled by the real steps."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from sellerwatch.adapters.sql.store import SqlStore
 
 
 @pytest.fixture
-async def practice(inline_store: SqlStore) -> CrawlWorld:
+async def world(inline_store: SqlStore) -> CrawlWorld:
     return await CrawlWorld(inline_store).open()

@@ -100,41 +100,41 @@ class CliWorld:
 class CrawledProducts:
     """Products of a seller for commands to look at: crawled from the simulator's world by the real steps."""
 
-    def __init__(self, office: CliWorld, products: int = 3) -> None:
-        self.office = office
-        self.practice = CrawlWorld(office.store, products=products)
-        office.wait(self.practice.open(agents=12))
+    def __init__(self, world: CliWorld, products: int = 3) -> None:
+        self.world = world
+        self.crawl_world = CrawlWorld(world.store, products=products)
+        world.wait(self.crawl_world.open(agents=12))
 
     def crawl(self, *, deliver: bool = True) -> ExecutionId:
         """One run of the first seller, and what it found delivered."""
-        run = self.office.wait(self.practice.crawl(ONE))
+        run = self.world.wait(self.crawl_world.crawl(ONE))
         if deliver:
-            self.office.wait(self.practice.deliver_all())
+            self.world.wait(self.crawl_world.deliver_all())
         return run
 
     @property
     def items(self) -> list[ItemNo]:
-        return self.practice.items(ONE)
+        return self.crawl_world.items(ONE)
 
     def sold(self, item: int) -> SimulatedProduct:
         """As the marketplace has it."""
-        found = self.practice.world.product(item)
+        found = self.crawl_world.world.product(item)
         assert found is not None
         return found
 
     def change(self, item: int, **fields: Any) -> None:
-        self.practice.world.put(replace(self.sold(item), **fields))
+        self.crawl_world.world.put(replace(self.sold(item), **fields))
 
     def truth(self, item: int) -> dict[str, Any]:
-        found = self.practice.world.truth(item)
+        found = self.crawl_world.world.truth(item)
         assert found is not None
         return found
 
     def product(self, item: ItemNo) -> Product:
-        return self.office.see(lambda tx: tx.products.of_items([item])[item])
+        return self.world.see(lambda tx: tx.products.of_items([item])[item])
 
     def events(self, item: ItemNo) -> list[str]:
-        return [message.event_type for message in self.office.wait(self.practice.messages_of(item))]
+        return [message.event_type for message in self.world.wait(self.crawl_world.messages_of(item))]
 
 
 __all__ = [

@@ -88,7 +88,7 @@ def run(warm: subprocess.Popen[str], tmp_path: Path, tmp_path_factory: pytest.Te
 
 
 @pytest.fixture
-def office(run: Run, inline_store: SqlStore, database_file: Path) -> CliWorld:
+def world(run: Run, inline_store: SqlStore, database_file: Path) -> CliWorld:
     return CliWorld(run, inline_store, database_file)
 
 

@@ -15,15 +15,15 @@ from sellerwatch.oversight.audit import AuditEntry
 from .cli_world import NAME, SELLER, CliWorld
 
 
-def test_an_empty_trail_says_what_will_be_on_it(office: CliWorld) -> None:
-    assert "every change" in office.said("audit", "list")
-    assert office.json("audit", "list") == {"content": [], "next": None, "limit": 20}
+def test_an_empty_trail_says_what_will_be_on_it(world: CliWorld) -> None:
+    assert "every change" in world.said("audit", "list")
+    assert world.json("audit", "list") == {"content": [], "next": None, "limit": 20}
 
 
-def test_what_a_command_changed_is_there_with_who_did_it_and_before_and_after(office: CliWorld) -> None:
-    office.register()
-    office.said("sellers", "interval", SELLER, "--every", "6h")
-    changed, registered = office.json("audit", "list")["content"]
+def test_what_a_command_changed_is_there_with_who_did_it_and_before_and_after(world: CliWorld) -> None:
+    world.register()
+    world.said("sellers", "interval", SELLER, "--every", "6h")
+    changed, registered = world.json("audit", "list")["content"]
     assert (registered["actor"], changed["actor"]) == ("test", f"cli:{getpass.getuser()}")
     assert registered["at"] == NOW.isoformat().replace("+00:00", "Z")
     assert (changed["action"], changed["subjectType"], changed["subjectId"]) == (
@@ -35,10 +35,10 @@ def test_what_a_command_changed_is_there_with_who_did_it_and_before_and_after(of
     assert registered["after"]["name"] == NAME
 
 
-def test_people_see_what_differs_and_nothing_else(office: CliWorld) -> None:
-    office.register()
-    office.said("sellers", "interval", SELLER, "--every", "6h")
-    newest = next(line for line in office.said("audit", "list").splitlines() if "update_interval" in line)
+def test_people_see_what_differs_and_nothing_else(world: CliWorld) -> None:
+    world.register()
+    world.said("sellers", "interval", SELLER, "--every", "6h")
+    newest = next(line for line in world.said("audit", "list").splitlines() if "update_interval" in line)
     assert "interval rate(1 day) -> rate(6 hours)" in newest
     assert "ACTIVE" not in newest
 
@@ -58,26 +58,26 @@ def test_people_see_what_differs_and_nothing_else(office: CliWorld) -> None:
     ],
 )
 def test_entries_are_found_by_what_was_changed_and_by_who_did_it(
-    office: CliWorld, options: tuple[str, ...], found: list[str]
+    world: CliWorld, options: tuple[str, ...], found: list[str]
 ) -> None:
-    office.register()
-    office.register(SellerId("other"))
-    office.do(lambda tx: tx.audit.record(AuditEntry(NOW, "scheduler", "crawl.start", "execution", "e:1")))
-    assert [entry["subjectId"] for entry in office.json("audit", "list", *options)["content"]] == found
+    world.register()
+    world.register(SellerId("other"))
+    world.do(lambda tx: tx.audit.record(AuditEntry(NOW, "scheduler", "crawl.start", "execution", "e:1")))
+    assert [entry["subjectId"] for entry in world.json("audit", "list", *options)["content"]] == found
 
 
-def test_one_entry_is_shown_by_its_number(office: CliWorld) -> None:
-    office.register()
-    (entry,) = office.json("audit", "list")["content"]
+def test_one_entry_is_shown_by_its_number(world: CliWorld) -> None:
+    world.register()
+    (entry,) = world.json("audit", "list")["content"]
     number = str(entry["entryId"])
-    assert office.json("audit", "show", number) == entry
-    assert "seller.register" in office.said("audit", "show", number)
-    refused = office("audit", "show", "99")
+    assert world.json("audit", "show", number) == entry
+    assert "seller.register" in world.said("audit", "show", number)
+    refused = world("audit", "show", "99")
     assert (refused.returncode, refused.stderr) == (1, "error: There is no entry 99 in the audit trail.\n")
 
 
-def test_a_search_that_finds_nothing_says_how_to_see_everything(office: CliWorld) -> None:
-    assert "All of it: sellerwatch audit list" in office.said("audit", "list", "--actor", "cli:nobody")
+def test_a_search_that_finds_nothing_says_how_to_see_everything(world: CliWorld) -> None:
+    assert "All of it: sellerwatch audit list" in world.said("audit", "list", "--actor", "cli:nobody")
 
 
 @pytest.mark.parametrize(

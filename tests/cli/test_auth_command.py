@@ -16,11 +16,11 @@ from .conftest import clean_environment
 PASSWORD = "correct horse 건전지 staple"
 
 
-def piped(office: CliWorld, *arguments: str, given: str = PASSWORD) -> subprocess.CompletedProcess[str]:
+def piped(world: CliWorld, *arguments: str, given: str = PASSWORD) -> subprocess.CompletedProcess[str]:
     """With a line on standard input, as `pass show x | sellerwatch ...` does."""
     return subprocess.run(
         [sys.executable, "-m", "sellerwatch", "auth", "user", *arguments],
-        env=clean_environment(DATABASE_URL=f"sqlite:///{office.file}"),
+        env=clean_environment(DATABASE_URL=f"sqlite:///{world.file}"),
         input=f"{given}\n",
         capture_output=True,
         text=True,
@@ -29,33 +29,33 @@ def piped(office: CliWorld, *arguments: str, given: str = PASSWORD) -> subproces
     )
 
 
-def test_a_person_is_added_with_a_password_from_standard_input_and_is_on_the_trail(office: CliWorld) -> None:
-    done = piped(office, "add", "Minji", "--role", "admin", "--json")
+def test_a_person_is_added_with_a_password_from_standard_input_and_is_on_the_trail(world: CliWorld) -> None:
+    done = piped(world, "add", "Minji", "--role", "admin", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     assert (json.loads(done.stdout)["name"], json.loads(done.stdout)["role"]) == ("minji", "admin")
-    (user,) = office.see(lambda tx: tx.users.everyone())
+    (user,) = world.see(lambda tx: tx.users.everyone())
     assert Argon2Passwords().check(user.password_hash, PASSWORD)
-    (entry,) = office.trail()
+    (entry,) = world.trail()
     assert (entry.action, entry.subject_id) == ("user.add", "minji")
-    shown = f"{office.everything()}{done.stdout}"
+    shown = f"{world.everything()}{done.stdout}"
     assert PASSWORD not in shown
-    assert user.password_hash not in f"{done.stdout}{office.trail()}"
-    (listed,) = office.json("auth", "user", "list")["content"]
+    assert user.password_hash not in f"{done.stdout}{world.trail()}"
+    (listed,) = world.json("auth", "user", "list")["content"]
     assert (listed["name"], listed["mustChange"]) == ("minji", False)
-    assert "minji" in office.said("auth", "user", "list")
+    assert "minji" in world.said("auth", "user", "list")
 
 
-def test_a_password_and_a_role_are_changed_and_a_person_removed(office: CliWorld) -> None:
-    piped(office, "add", "minji", "--role", "viewer")
-    before = office.see(lambda tx: tx.users.everyone())[0]
-    assert piped(office, "password", "minji", given="another password").returncode == 0
-    assert office.said("auth", "user", "role", "minji", "--role", "admin") == "minji has the role admin now.\n"
-    (after,) = office.see(lambda tx: tx.users.everyone())
+def test_a_password_and_a_role_are_changed_and_a_person_removed(world: CliWorld) -> None:
+    piped(world, "add", "minji", "--role", "viewer")
+    before = world.see(lambda tx: tx.users.everyone())[0]
+    assert piped(world, "password", "minji", given="another password").returncode == 0
+    assert world.said("auth", "user", "role", "minji", "--role", "admin") == "minji has the role admin now.\n"
+    (after,) = world.see(lambda tx: tx.users.everyone())
     assert (after.role, after.version) == ("admin", before.version + 2)
-    assert office.said("auth", "user", "remove", "minji") == "minji can no longer log in.\n"
-    assert office.see(lambda tx: tx.users.everyone()) == []
-    assert [e.action for e in office.trail()] == ["user.remove", "user.role", "user.password", "user.add"]
-    assert office("auth", "user", "remove", "minji").returncode == 1
+    assert world.said("auth", "user", "remove", "minji") == "minji can no longer log in.\n"
+    assert world.see(lambda tx: tx.users.everyone()) == []
+    assert [e.action for e in world.trail()] == ["user.remove", "user.role", "user.password", "user.add"]
+    assert world("auth", "user", "remove", "minji").returncode == 1
 
 
 @pytest.mark.parametrize(
@@ -68,43 +68,43 @@ def test_a_password_and_a_role_are_changed_and_a_person_removed(office: CliWorld
         (("add", "minji", "--role", "root"), PASSWORD, "it must be admin or viewer"),
     ],
 )
-def test_what_is_refused_changes_nothing(office: CliWorld, arguments: tuple[str, ...], given: str, said: str) -> None:
-    before = office.everything()
-    done = piped(office, *arguments, given=given)
+def test_what_is_refused_changes_nothing(world: CliWorld, arguments: tuple[str, ...], given: str, said: str) -> None:
+    before = world.everything()
+    done = piped(world, *arguments, given=given)
     assert done.returncode in (1, 2)
     assert said in done.stderr
     assert "Traceback" not in done.stderr
-    assert office.everything() == before
+    assert world.everything() == before
 
 
-def test_a_user_is_shown_and_a_dry_run_changes_nothing(office: CliWorld) -> None:
-    piped(office, "add", "minji", "--role", "viewer", "--one-time")
-    shown = office.json("auth", "user", "show", "minji")
+def test_a_user_is_shown_and_a_dry_run_changes_nothing(world: CliWorld) -> None:
+    piped(world, "add", "minji", "--role", "viewer", "--one-time")
+    shown = world.json("auth", "user", "show", "minji")
     assert (shown["role"], shown["mustChange"], shown["lastLoginAt"]) == ("viewer", True, None)
-    assert "one-time" in office.said("auth", "user", "show", "minji")
-    before = office.everything()
-    assert office.json("auth", "user", "role", "minji", "--role", "admin", "--dry-run")["role"] == "admin"
-    assert office.said("auth", "user", "remove", "minji", "--dry-run") == "minji would be removed.\n"
-    assert piped(office, "password", "minji", "--dry-run").returncode == 0
-    assert piped(office, "add", "another", "--role", "viewer", "--dry-run").returncode == 0
-    assert office.everything() == before
+    assert "one-time" in world.said("auth", "user", "show", "minji")
+    before = world.everything()
+    assert world.json("auth", "user", "role", "minji", "--role", "admin", "--dry-run")["role"] == "admin"
+    assert world.said("auth", "user", "remove", "minji", "--dry-run") == "minji would be removed.\n"
+    assert piped(world, "password", "minji", "--dry-run").returncode == 0
+    assert piped(world, "add", "another", "--role", "viewer", "--dry-run").returncode == 0
+    assert world.everything() == before
 
 
-def test_every_command_about_users_speaks_korean(office: CliWorld) -> None:
+def test_every_command_about_users_speaks_korean(world: CliWorld) -> None:
     def said(*arguments: str) -> str:
-        done = office("auth", "user", *arguments, LANGUAGE="ko")
+        done = world("auth", "user", *arguments, LANGUAGE="ko")
         assert done.returncode == 0
         return done.stdout
 
     assert "아직 로그인할 수 있는 사용자가 없습니다." in said("list")
-    piped(office, "add", "minji", "--role", "viewer")
+    piped(world, "add", "minji", "--role", "viewer")
     assert "설정됨" in said("list")
     assert "마지막 로그인" in said("show", "minji")
     assert "역할을 바꿨습니다" in said("role", "minji", "--role", "admin")
     assert "이제 로그인할 수 없습니다" in said("remove", "minji")
 
 
-def test_a_password_is_never_an_argument(office: CliWorld) -> None:
+def test_a_password_is_never_an_argument(world: CliWorld) -> None:
     for command in ("add", "password"):
-        shown = office("auth", "user", command, "--help").stdout
+        shown = world("auth", "user", command, "--help").stdout
         assert "--password" not in shown

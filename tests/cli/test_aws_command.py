@@ -41,9 +41,9 @@ def settings(aws: Emulator, database_file: Path, tmp_path: Path) -> dict[str, st
 
 
 @pytest.fixture
-def office(office: CliWorld) -> CliWorld:
-    office.register()
-    return office
+def world(world: CliWorld) -> CliWorld:
+    world.register()
+    return world
 
 
 def bury(aws: Emulator, settings: dict[str, str], *bodies: str) -> None:
@@ -60,9 +60,9 @@ def bury(aws: Emulator, settings: dict[str, str], *bodies: str) -> None:
 
 
 def test_dead_letters_are_explained_by_their_tasks_and_done_after_all(
-    office: CliWorld, run_cold: Run, aws: Emulator, settings: dict[str, str]
+    world: CliWorld, run_cold: Run, aws: Emulator, settings: dict[str, str]
 ) -> None:
-    office.run_of(done=1, failed=1, waiting=1)
+    world.run_of(done=1, failed=1, waiting=1)
     assert run_cold("aws", "setup", **settings).returncode == 0
     bury(aws, settings, *(json.dumps({"taskId": id_}) for id_ in (DONE, FAILED, WAITING)), "rubbish")
     listed = json.loads(run_cold("tasks", "dead-letters", "list", "--json", **settings).stdout)
@@ -75,14 +75,14 @@ def test_dead_letters_are_explained_by_their_tasks_and_done_after_all(
     assert why[None] == ("it names no task", True)
     would = run_cold("tasks", "dead-letters", "redrive", FAILED, "--dry-run", "--json", **settings)
     assert json.loads(would.stdout) == {"done": [FAILED], "refused": [], "dryRun": True}
-    assert office.json("tasks", "show", FAILED)["status"] == "FAILED"
+    assert world.json("tasks", "show", FAILED)["status"] == "FAILED"
     done = run_cold("tasks", "dead-letters", "redrive", FAILED, "--json", **settings)
     assert json.loads(done.stdout) == {"done": [FAILED], "refused": [], "dryRun": False}
-    assert office.json("tasks", "show", FAILED)["status"] == "RETRY"
+    assert world.json("tasks", "show", FAILED)["status"] == "RETRY"
     assert json.loads(run_cold("tasks", "dead-letters", "list", "--json", **settings).stdout)["total"] == 3
 
 
-def test_rules_that_differ_are_shown_and_then_mended(office: CliWorld, run_cold: Run, settings: dict[str, str]) -> None:
+def test_rules_that_differ_are_shown_and_then_mended(world: CliWorld, run_cold: Run, settings: dict[str, str]) -> None:
     first = run_cold("aws", "reconcile", "--dry-run", **settings)
     assert "missing" in first.stdout
     assert "Nothing was changed" in first.stdout
@@ -93,8 +93,8 @@ def test_rules_that_differ_are_shown_and_then_mended(office: CliWorld, run_cold:
 @pytest.mark.parametrize(
     "command", [("aws", "setup"), ("aws", "reconcile"), ("tasks", "dead-letters", "list")], ids=" ".join
 )
-def test_embedded_there_is_nothing_of_it(office: CliWorld, command: tuple[str, ...]) -> None:
-    assert "SELLERWATCH_" in refused(office(*command), 1)
+def test_embedded_there_is_nothing_of_it(world: CliWorld, command: tuple[str, ...]) -> None:
+    assert "SELLERWATCH_" in refused(world(*command), 1)
 
 
 def test_what_is_redriven_must_be_said(run_cold: Run, settings: dict[str, str]) -> None:

@@ -15,17 +15,15 @@ from .cli_world import CliWorld
 from .conftest import refused
 
 
-def kept(office: CliWorld) -> dict[str, str]:
-    return office.see(lambda tx: tx.overrides.all())
+def kept(world: CliWorld) -> dict[str, str]:
+    return world.see(lambda tx: tx.overrides.all())
 
 
-def test_each_limit_is_shown_with_its_value_where_it_is_from_and_what_it_means(
-    office: CliWorld, tmp_path: Path
-) -> None:
+def test_each_limit_is_shown_with_its_value_where_it_is_from_and_what_it_means(world: CliWorld, tmp_path: Path) -> None:
     file = tmp_path / "sellerwatch.toml"
     file.write_text("max_concurrency = 50\nwindow_limit = 70\n")
-    office.said("limits", "set", "WINDOW_LIMIT", "60")
-    done = office("limits", "show", CONFIG=str(file), HOST_CONCURRENCY="40")
+    world.said("limits", "set", "WINDOW_LIMIT", "60")
+    done = world("limits", "show", CONFIG=str(file), HOST_CONCURRENCY="40")
     assert done.returncode == 0
     rows = {line.split()[0]: line.split()[1:3] for line in done.stdout.splitlines()[2:]}
     assert rows == {
@@ -37,43 +35,43 @@ def test_each_limit_is_shown_with_its_value_where_it_is_from_and_what_it_means(
         "HOST_CONCURRENCY": ["40", "environment"],
         "HOST_REQUESTS_PER_SECOND": ["-", "default"],
     }
-    shown = office.json("limits", "show")
+    shown = world.json("limits", "show")
     assert list(shown["limits"]) == [name.upper() for name in TUNABLE]
     assert shown["limits"]["WINDOW_LIMIT"]["value"] == 60
     assert shown["faults"] == []
 
 
-def test_a_changed_limit_is_kept_audited_and_taken_over_by_a_running_service(office: CliWorld) -> None:
-    said = office.said("limits", "set", "window-limit", "60")
+def test_a_changed_limit_is_kept_audited_and_taken_over_by_a_running_service(world: CliWorld) -> None:
+    said = world.said("limits", "set", "window-limit", "60")
     assert "WINDOW_LIMIT is 60 now; it was 80." in said
     assert "at its next tending turn, within 30 s" in said
-    assert kept(office) == {"window_limit": "60"}
-    assert tuning_in_force(load({}).settings, kept(office)).limits.window_limit == 60
-    answer = office.json("limits", "set", "SELLERWATCH_WINDOW_LIMIT", " 40 ")
+    assert kept(world) == {"window_limit": "60"}
+    assert tuning_in_force(load({}).settings, kept(world)).limits.window_limit == 60
+    answer = world.json("limits", "set", "SELLERWATCH_WINDOW_LIMIT", " 40 ")
     changed = {"name": "WINDOW_LIMIT", "before": 60, "after": 40, "takenOverWithinSeconds": 30.0}
     assert answer == changed | {"dryRun": False}
-    newest, first = office.trail()
+    newest, first = world.trail()
     assert (first.action, first.subject_type, first.subject_id) == ("limit.set", "setting", "WINDOW_LIMIT")
     assert (first.before, first.after) == ({"value": 80}, {"value": 60})
     assert (newest.before, newest.after) == ({"value": 60}, {"value": 40})
-    assert "value 60 -> 40" in office.said("audit", "list", "--subject", "setting:WINDOW_LIMIT")
+    assert "value 60 -> 40" in world.said("audit", "list", "--subject", "setting:WINDOW_LIMIT")
 
 
-def test_a_dry_run_says_what_a_limit_would_be_and_changes_nothing(office: CliWorld) -> None:
-    assert "WINDOW_LIMIT would be 60; it is 80." in office.said("limits", "set", "WINDOW_LIMIT", "60", "--dry-run")
-    assert kept(office) == {}
+def test_a_dry_run_says_what_a_limit_would_be_and_changes_nothing(world: CliWorld) -> None:
+    assert "WINDOW_LIMIT would be 60; it is 80." in world.said("limits", "set", "WINDOW_LIMIT", "60", "--dry-run")
+    assert kept(world) == {}
 
 
-def test_a_limit_that_was_none_becomes_one_and_none_again(office: CliWorld) -> None:
-    assert "is 20 now; it was not limited" in office.said("limits", "set", "HOST_REQUESTS_PER_SECOND", "20")
-    assert "is not limited now; it was 20" in office.said("limits", "unset", "HOST_REQUESTS_PER_SECOND")
-    assert kept(office) == {}
-    assert "nothing to undo" in refused(office("limits", "unset", "HOST_REQUESTS_PER_SECOND"), 1)
+def test_a_limit_that_was_none_becomes_one_and_none_again(world: CliWorld) -> None:
+    assert "is 20 now; it was not limited" in world.said("limits", "set", "HOST_REQUESTS_PER_SECOND", "20")
+    assert "is not limited now; it was 20" in world.said("limits", "unset", "HOST_REQUESTS_PER_SECOND")
+    assert kept(world) == {}
+    assert "nothing to undo" in refused(world("limits", "unset", "HOST_REQUESTS_PER_SECOND"), 1)
 
 
-def test_a_longer_window_says_that_it_counts_as_full_for_a_while(office: CliWorld) -> None:
-    assert "windows count as full for 3600 s" in office.said("limits", "set", "WINDOW_SECONDS", "7200")
-    assert "count as full" not in office.said("limits", "set", "WINDOW_SECONDS", "60")
+def test_a_longer_window_says_that_it_counts_as_full_for_a_while(world: CliWorld) -> None:
+    assert "windows count as full for 3600 s" in world.said("limits", "set", "WINDOW_SECONDS", "7200")
+    assert "count as full" not in world.said("limits", "set", "WINDOW_SECONDS", "60")
 
 
 @pytest.mark.parametrize(
@@ -92,27 +90,27 @@ def test_a_longer_window_says_that_it_counts_as_full_for_a_while(office: CliWorl
     ],
 )
 def test_a_wrong_name_or_value_is_one_sentence_and_changes_nothing(
-    office: CliWorld, name: str, value: str, sentence: str
+    world: CliWorld, name: str, value: str, sentence: str
 ) -> None:
-    before = office.everything()
-    assert refused(office("limits", "set", name, value), 2).startswith(sentence)
-    assert office.everything() == before
+    before = world.everything()
+    assert refused(world("limits", "set", name, value), 2).startswith(sentence)
+    assert world.everything() == before
 
 
-def test_what_has_become_wrong_is_left_out_said_and_can_be_taken_back(office: CliWorld) -> None:
-    office.do(lambda tx: tx.overrides.set("window_limit", "-5", "cli:someone", NOW))
-    done = office("limits", "show")
+def test_what_has_become_wrong_is_left_out_said_and_can_be_taken_back(world: CliWorld) -> None:
+    world.do(lambda tx: tx.overrides.set("window_limit", "-5", "cli:someone", NOW))
+    done = world("limits", "show")
     assert done.returncode == 0
     assert "WINDOW_LIMIT" in done.stderr
     assert "it is wrong by now" in done.stderr
-    shown = office.json("limits", "show")
+    shown = world.json("limits", "show")
     assert shown["limits"]["WINDOW_LIMIT"] | {"meaning": ""} == {"value": 80, "from": "default", "meaning": ""}
     assert [fault["name"] for fault in shown["faults"]] == ["SELLERWATCH_WINDOW_LIMIT"]
-    assert "SELLERWATCH_WINDOW_LIMIT" in office("limits", "set", "MAX_CONCURRENCY", "5").stderr
-    office.said("limits", "unset", "WINDOW_LIMIT")
-    assert kept(office) == {}
+    assert "SELLERWATCH_WINDOW_LIMIT" in world("limits", "set", "MAX_CONCURRENCY", "5").stderr
+    world.said("limits", "unset", "WINDOW_LIMIT")
+    assert kept(world) == {}
 
 
-def test_agents_show_the_budget_of_the_limits_in_force(office: CliWorld) -> None:
-    office.said("limits", "set", "WINDOW_SECONDS", "1800")
-    assert office.json("agents", "status")["budget"]["windowSeconds"] == 1800.0
+def test_agents_show_the_budget_of_the_limits_in_force(world: CliWorld) -> None:
+    world.said("limits", "set", "WINDOW_SECONDS", "1800")
+    assert world.json("agents", "status")["budget"]["windowSeconds"] == 1800.0

@@ -22,22 +22,22 @@ FIRST, BEHIND, FREE = outbox_id(1), outbox_id(2), outbox_id(3)
 
 
 @pytest.fixture
-def held(office: CliWorld) -> CliWorld:
+def held(world: CliWorld) -> CliWorld:
     """A message that failed for good, one that waits behind it, and one of another product."""
-    office.failed_message(1)
-    office.do(lambda tx: tx.product_outbox.add(a_message(2, event_type="PRODUCT_UPDATED", version=2)))
-    office.do(lambda tx: tx.product_outbox.add(a_message(3, subject_id=product_id(2))))
-    return office
+    world.failed_message(1)
+    world.do(lambda tx: tx.product_outbox.add(a_message(2, event_type="PRODUCT_UPDATED", version=2)))
+    world.do(lambda tx: tx.product_outbox.add(a_message(3, subject_id=product_id(2))))
+    return world
 
 
-def due(office: CliWorld) -> list[str]:
-    found = office.see(lambda tx: due_messages(tx, OutboxKind.PRODUCT, datetime(9999, 1, 1, tzinfo=UTC), 10))
+def due(world: CliWorld) -> list[str]:
+    found = world.see(lambda tx: due_messages(tx, OutboxKind.PRODUCT, datetime(9999, 1, 1, tzinfo=UTC), 10))
     return [message.outbox_id for message in found]
 
 
-def test_an_empty_outbox_says_what_fills_it(office: CliWorld) -> None:
-    assert "sellerwatch crawl SELLER_ID" in office.said("outbox", "list")
-    assert office.json("outbox", "list") == {"content": [], "next": None, "limit": 20}
+def test_an_empty_outbox_says_what_fills_it(world: CliWorld) -> None:
+    assert "sellerwatch crawl SELLER_ID" in world.said("outbox", "list")
+    assert world.json("outbox", "list") == {"content": [], "next": None, "limit": 20}
 
 
 def test_the_list_shows_what_failed_and_what_is_held_behind_it(held: CliWorld) -> None:
@@ -63,12 +63,12 @@ def test_the_list_is_narrowed_by_state_and_seller(held: CliWorld) -> None:
     assert "no seller nobody" in refused(held("outbox", "list", "--seller", "nobody"), 1)
 
 
-def test_the_schedulers_outbox_is_the_other_one(office: CliWorld) -> None:
-    office.register()
-    (event,) = office.json("outbox", "list", "--kind", "scheduler")["content"]
+def test_the_schedulers_outbox_is_the_other_one(world: CliWorld) -> None:
+    world.register()
+    (event,) = world.json("outbox", "list", "--kind", "scheduler")["content"]
     assert (event["eventType"], event["sellerId"], event["itemNo"]) == ("SCHEDULE_REGISTERED", SELLER, None)
     assert "scheduleId" in event
-    assert "SCHEDULE_REGISTERED" in office.said("outbox", "show", event["outboxId"])
+    assert "SCHEDULE_REGISTERED" in world.said("outbox", "show", event["outboxId"])
 
 
 def test_show_has_the_payload_and_how_to_replay(held: CliWorld) -> None:
@@ -80,9 +80,9 @@ def test_show_has_the_payload_and_how_to_replay(held: CliWorld) -> None:
 
 
 @pytest.mark.parametrize("command", ["show", "attempts", "replay", "discard"])
-def test_an_unknown_message_is_one_sentence_and_no_uuid_is_bad_usage(office: CliWorld, command: str) -> None:
-    assert refused(office("outbox", command, outbox_id(9)), 1) == f"There is no outbox message {outbox_id(9)}."
-    assert "UUID" in refused(office("outbox", command, "x"), 2)
+def test_an_unknown_message_is_one_sentence_and_no_uuid_is_bad_usage(world: CliWorld, command: str) -> None:
+    assert refused(world("outbox", command, outbox_id(9)), 1) == f"There is no outbox message {outbox_id(9)}."
+    assert "UUID" in refused(world("outbox", command, "x"), 2)
 
 
 def test_a_replayed_message_waits_again_with_a_fresh_count_and_the_same_body(held: CliWorld) -> None:
@@ -115,13 +115,13 @@ def test_a_discarded_message_frees_what_waits_behind_it_and_is_kept(held: CliWor
     assert entry.after["status"] == "DISCARDED"
 
 
-def test_a_message_of_the_scheduler_is_replayed_in_its_own_outbox(office: CliWorld) -> None:
+def test_a_message_of_the_scheduler_is_replayed_in_its_own_outbox(world: CliWorld) -> None:
     waiting = a_message(5, subject_id=schedule_id(), event_type="SCHEDULE_UPDATED", item_no=None, version=0)
     failed = waiting.send(worker_id()).refuse("no such rule")
-    office.do(lambda tx: tx.scheduler_outbox.add(waiting))
-    office.do(lambda tx: tx.scheduler_outbox.move([failed], waiting.created_at))
-    office.said("outbox", "replay", outbox_id(5))
-    message = office.see(lambda tx: tx.scheduler_outbox.get(outbox_id(5)))
+    world.do(lambda tx: tx.scheduler_outbox.add(waiting))
+    world.do(lambda tx: tx.scheduler_outbox.move([failed], waiting.created_at))
+    world.said("outbox", "replay", outbox_id(5))
+    message = world.see(lambda tx: tx.scheduler_outbox.get(outbox_id(5)))
     assert message is not None
     assert message.status is MessageStatus.WAITING
 
@@ -179,9 +179,9 @@ def test_status_has_the_counts_the_lag_and_what_holds_messages_back(held: CliWor
         (Channel(PRODUCT, send_limit=4), "at most 4 at a time"),
     ],
 )
-def test_status_says_why_nothing_is_sent(office: CliWorld, channel: Channel, said: str) -> None:
-    office.do(lambda tx: tx.channels.save(channel, NOW))
-    assert said in office.said("outbox", "status")
+def test_status_says_why_nothing_is_sent(world: CliWorld, channel: Channel, said: str) -> None:
+    world.do(lambda tx: tx.channels.save(channel, NOW))
+    assert said in world.said("outbox", "status")
 
 
 def test_attempts_are_listed_newest_first_with_what_the_receiver_said(held: CliWorld) -> None:
@@ -250,10 +250,10 @@ def test_a_dry_run_of_ids_refuses_the_same_and_changes_nothing(several: CliWorld
     assert several.everything() == before
 
 
-def test_a_dry_run_of_a_pause_changes_nothing(office: CliWorld) -> None:
-    before = office.everything()
-    assert office.json("outbox", "pause", "--dry-run")["isPaused"]
-    assert office.everything() == before
+def test_a_dry_run_of_a_pause_changes_nothing(world: CliWorld) -> None:
+    before = world.everything()
+    assert world.json("outbox", "pause", "--dry-run")["isPaused"]
+    assert world.everything() == before
 
 
 def test_a_long_list_is_read_page_by_page(several: CliWorld) -> None:
@@ -296,30 +296,30 @@ def test_which_messages_must_be_said_in_one_of_two_ways(held: CliWorld, command:
     assert "no seller nobody" in refused(held("outbox", command, "--seller", "nobody"), 1)
 
 
-def test_the_schedulers_failures_are_chosen_by_kind(office: CliWorld) -> None:
+def test_the_schedulers_failures_are_chosen_by_kind(world: CliWorld) -> None:
     waiting = a_message(5, subject_id=schedule_id(), event_type="SCHEDULE_UPDATED", item_no=None, version=0)
-    office.do(lambda tx: tx.scheduler_outbox.add(waiting.send(worker_id()).refuse("no such rule")))
-    assert office.json("outbox", "replay", "--all-failed")["replayed"] == 0
-    assert office.json("outbox", "replay", "--all-failed", "--kind", "scheduler")["replayed"] == 1
+    world.do(lambda tx: tx.scheduler_outbox.add(waiting.send(worker_id()).refuse("no such rule")))
+    assert world.json("outbox", "replay", "--all-failed")["replayed"] == 0
+    assert world.json("outbox", "replay", "--all-failed", "--kind", "scheduler")["replayed"] == 1
 
 
-def test_a_pause_holds_until_it_is_resumed(office: CliWorld) -> None:
-    said = office.said("outbox", "pause", "--reason", "the product server is being moved")
+def test_a_pause_holds_until_it_is_resumed(world: CliWorld) -> None:
+    said = world.said("outbox", "pause", "--reason", "the product server is being moved")
     assert "sellerwatch outbox resume" in said
-    assert "is already paused" in refused(office("outbox", "pause"), 1)
-    assert office.json("outbox", "status")["content"][0]["isPaused"]
-    resumed = office.json("outbox", "resume")
+    assert "is already paused" in refused(world("outbox", "pause"), 1)
+    assert world.json("outbox", "status")["content"][0]["isPaused"]
+    resumed = world.json("outbox", "resume")
     assert (resumed["kind"], resumed["isPaused"], resumed["circuit"]) == ("product", False, "CLOSED")
-    assert "nothing to resume" in refused(office("outbox", "resume"), 1)
-    resume, paused = office.trail()
+    assert "nothing to resume" in refused(world("outbox", "resume"), 1)
+    resume, paused = world.trail()
     assert (paused.action, paused.note) == ("outbox.pause", "the product server is being moved")
     assert resume.action == "outbox.resume"
-    assert "outbox product" in office.said("audit", "list", "--subject", "outbox")
+    assert "outbox product" in world.said("audit", "list", "--subject", "outbox")
 
 
-def test_delivery_times_are_shown_once_something_was_delivered(office: CliWorld) -> None:
-    assert "No message was delivered yet." in office.said("outbox", "delivery-times")
+def test_delivery_times_are_shown_once_something_was_delivered(world: CliWorld) -> None:
+    assert "No message was delivered yet." in world.said("outbox", "delivery-times")
     sent = replace(a_message(1), status=MessageStatus.COMPLETED, sent_at=NOW + timedelta(seconds=2.5))
-    office.do(lambda tx: tx.product_outbox.add(sent))
-    assert office.said("outbox", "delivery-times").split()[-1] == "2.5"
-    assert [each["seconds"] for each in office.json("outbox", "delivery-times")["content"]] == [2.5]
+    world.do(lambda tx: tx.product_outbox.add(sent))
+    assert world.said("outbox", "delivery-times").split()[-1] == "2.5"
+    assert [each["seconds"] for each in world.json("outbox", "delivery-times")["content"]] == [2.5]

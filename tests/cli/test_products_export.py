@@ -28,9 +28,9 @@ from .conftest import clean_environment, refused
 
 
 @pytest.fixture
-def shop(office: CliWorld) -> CrawledProducts:
+def shop(world: CliWorld) -> CrawledProducts:
     """Three products; one has an awkward name, one a name that is a formula."""
-    made = CrawledProducts(office)
+    made = CrawledProducts(world)
     made.change(made.items[0], name=AWKWARD)
     made.change(made.items[1], name='=HYPERLINK("http://evil.test")', tags=("-1+1", "세일"))
     made.crawl()
@@ -41,7 +41,7 @@ def exported(shop: CrawledProducts, format_: str, *options: str) -> bytes:
     """What goes to standard output, byte for byte."""
     done = subprocess.run(
         [sys.executable, "-m", "sellerwatch", "products", "export", "--format", format_, *options],
-        env=clean_environment(DATABASE_URL=f"sqlite:///{shop.office.file}"),
+        env=clean_environment(DATABASE_URL=f"sqlite:///{shop.world.file}"),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=True,
@@ -72,7 +72,7 @@ def test_json_lines_hold_the_whole_product(shop: CrawledProducts) -> None:
 
 
 def test_parquet_holds_typed_columns(shop: CrawledProducts, tmp_path: Path) -> None:
-    said = shop.office.json("products", "export", "--format", "parquet", "-o", "products.parquet")
+    said = shop.world.json("products", "export", "--format", "parquet", "-o", "products.parquet")
     assert said == {"products": 3, "format": "parquet", "file": str(tmp_path / "products.parquet")}
     table = parquet.read_table(tmp_path / "products.parquet")
     assert tuple(table.column_names) == COLUMNS
@@ -93,16 +93,16 @@ def test_the_same_file_is_replaced_whole_and_nothing_is_left_beside_it(shop: Cra
     target.write_text("old")
     link = tmp_path / "link.csv"
     link.symlink_to(target)
-    assert "3 products were written" in shop.office.said("products", "export", "--format", "csv", "-o", str(link))
+    assert "3 products were written" in shop.world.said("products", "export", "--format", "csv", "-o", str(link))
     assert link.is_symlink()
     assert len(target.read_bytes().split(b"\r\n")) > 3
     assert [path.name for path in target.parent.iterdir()] == ["상품.csv"]
 
 
-def test_an_empty_catalogue_is_an_empty_file_with_its_columns(office: CliWorld, tmp_path: Path) -> None:
-    assert "0 products" in office.said("products", "export", "--format", "csv", "-o", "none.csv")
+def test_an_empty_catalogue_is_an_empty_file_with_its_columns(world: CliWorld, tmp_path: Path) -> None:
+    assert "0 products" in world.said("products", "export", "--format", "csv", "-o", "none.csv")
     assert (tmp_path / "none.csv").read_text("utf-8").strip() == ",".join(COLUMNS)
-    office.said("products", "export", "--format", "parquet", "-o", "none.parquet")
+    world.said("products", "export", "--format", "parquet", "-o", "none.parquet")
     assert parquet.read_table(tmp_path / "none.parquet").num_rows == 0
 
 
@@ -127,19 +127,19 @@ def test_an_interrupt_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> No
     assert [path.name for path in tmp_path.iterdir()] == ["products.jsonl"]
 
 
-def test_a_place_that_cannot_be_written_is_one_sentence(office: CliWorld, tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_one_sentence(world: CliWorld, tmp_path: Path) -> None:
     def said(*options: str) -> str:
-        return refused(office("products", "export", "--format", "csv", *options), 2)
+        return refused(world("products", "export", "--format", "csv", *options), 2)
 
     assert "there is no such folder" in said("-o", "nowhere/products.csv")
     assert "is no file" in said("-o", str(tmp_path))
     assert "is no file" in said("-o", "/dev/null")
     assert "name a file with -o" in said("--json")
-    assert office("products", "export").returncode == 2
-    assert "no seller nobody" in refused(office("products", "export", "--format", "csv", "--seller", "nobody"), 1)
+    assert world("products", "export").returncode == 2
+    assert "no seller nobody" in refused(world("products", "export", "--format", "csv", "--seller", "nobody"), 1)
 
 
-def test_without_pyarrow_parquet_is_refused_with_the_way_to_get_it(office: CliWorld, tmp_path: Path) -> None:
+def test_without_pyarrow_parquet_is_refused_with_the_way_to_get_it(world: CliWorld, tmp_path: Path) -> None:
     code = (
         "import sys; sys.modules['pyarrow'] = None; from sellerwatch.cli.main import main;"
         " sys.argv = ['sellerwatch', 'products', 'export', '--format', 'parquet', '-o', 'p.parquet']; main()"
@@ -147,7 +147,7 @@ def test_without_pyarrow_parquet_is_refused_with_the_way_to_get_it(office: CliWo
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,
-        env=clean_environment(DATABASE_URL=f"sqlite:///{office.file}"),
+        env=clean_environment(DATABASE_URL=f"sqlite:///{world.file}"),
         capture_output=True,
         text=True,
         check=False,

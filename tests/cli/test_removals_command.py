@@ -18,8 +18,8 @@ NOBODYS = task_id(9)
 
 
 @pytest.fixture
-def shop(office: CliWorld) -> CrawledProducts:
-    return CrawledProducts(office, PRODUCTS)
+def shop(world: CliWorld) -> CrawledProducts:
+    return CrawledProducts(world, PRODUCTS)
 
 
 @pytest.fixture
@@ -28,101 +28,101 @@ def gone(shop: CrawledProducts) -> list[ItemNo]:
     shop.crawl()
     leaving = sorted(shop.items)[:GONE]
     for item in leaving:
-        shop.practice.world.vanish(item)
+        shop.crawl_world.world.vanish(item)
     shop.crawl()
     return leaving
 
 
 def held(shop: CrawledProducts) -> str:
-    (removal,) = shop.office.json("removals", "list", "--status", "HELD")["content"]
+    (removal,) = shop.world.json("removals", "list", "--status", "HELD")["content"]
     return str(removal["removalId"])
 
 
-def test_with_nothing_held_the_list_says_so(office: CliWorld) -> None:
-    assert "No removal is or was held" in office.said("removals", "list")
-    assert office.json("removals", "list") == {"content": [], "next": None, "limit": 20}
+def test_with_nothing_held_the_list_says_so(world: CliWorld) -> None:
+    assert "No removal is or was held" in world.said("removals", "list")
+    assert world.json("removals", "list") == {"content": [], "next": None, "limit": 20}
 
 
 def test_a_held_removal_says_how_many_and_names_the_first(shop: CrawledProducts, gone: list[ItemNo]) -> None:
-    office = shop.office
-    (removal,) = office.json("removals", "list", "--seller", ONE)["content"]
+    world = shop.world
+    (removal,) = world.json("removals", "list", "--seller", ONE)["content"]
     assert (removal["reason"], removal["status"]) == ("MANY", "HELD")
     assert (removal["missing"], removal["told"]) == (GONE, PRODUCTS)
     assert {tuple(shop.events(item)) for item in gone} == {("PRODUCT_CREATED",)}
-    shown = office.json("removals", "show", removal["removalId"])
+    shown = world.json("removals", "show", removal["removalId"])
     assert shown["stillMissing"] == GONE
     assert [item["itemNo"] for item in shown["items"]] == gone[:20]
-    name = office.json("products", "show", str(gone[0]))["name"]
+    name = world.json("products", "show", str(gone[0]))["name"]
     assert shown["items"][0]["name"] == name
-    said = office.said("removals", "show", removal["removalId"])
+    said = world.said("removals", "show", removal["removalId"])
     for part in (f"{GONE} of {PRODUCTS}", f"The first 20 of {GONE}", name[:20], "removals confirm", "removals refuse"):
         assert part in said
-    assert removal["removalId"] in office.said("removals", "list")
-    assert "All of them: sellerwatch removals list" in office.said("removals", "list", "--status", "REFUSED")
-    assert "no seller nobody" in refused(office("removals", "list", "--seller", "nobody"), 1)
+    assert removal["removalId"] in world.said("removals", "list")
+    assert "All of them: sellerwatch removals list" in world.said("removals", "list", "--status", "REFUSED")
+    assert "no seller nobody" in refused(world("removals", "list", "--seller", "nobody"), 1)
 
 
 def test_a_dry_run_changes_nothing(shop: CrawledProducts, gone: list[ItemNo]) -> None:
-    office, removal = shop.office, held(shop)
-    before = office.everything()
-    answer = office.json("removals", "confirm", removal, "--dry-run")
+    world, removal = shop.world, held(shop)
+    before = world.everything()
+    answer = world.json("removals", "confirm", removal, "--dry-run")
     assert (answer["dryRun"], answer["removed"], answer["stillMissing"]) == (True, 0, GONE)
-    assert f"{GONE} products would get a PRODUCT_DELETED event. Nothing was changed." in office.said(
+    assert f"{GONE} products would get a PRODUCT_DELETED event. Nothing was changed." in world.said(
         "removals", "confirm", removal, "--dry-run"
     )
-    assert office.everything() == before
+    assert world.everything() == before
 
 
 def test_confirmed_products_are_told_as_gone_and_it_is_on_the_trail(shop: CrawledProducts, gone: list[ItemNo]) -> None:
-    office, removal = shop.office, held(shop)
-    answer = office.json("removals", "confirm", removal)
+    world, removal = shop.world, held(shop)
+    answer = world.json("removals", "confirm", removal)
     assert (answer["status"], answer["removed"], answer["stillMissing"]) == ("CONFIRMED", GONE, 0)
     assert {tuple(shop.events(item)) for item in gone} == {("PRODUCT_CREATED", "PRODUCT_DELETED")}
     assert {tuple(shop.events(item)) for item in shop.items} == {("PRODUCT_CREATED",)}
-    (entry,) = office.trail()
+    (entry,) = world.trail()
     assert (entry.action, entry.subject_type, entry.subject_id) == ("removal.confirm", "removal", removal)
-    listed = office.json("products", "list", "--state", "DELETED", "--limit", "100")["content"]
+    listed = world.json("products", "list", "--state", "DELETED", "--limit", "100")["content"]
     assert sorted(product["itemNo"] for product in listed) == gone
-    shown = office.json("products", "show", str(gone[0]))
+    shown = world.json("products", "show", str(gone[0]))
     assert (shown["state"], shown["productData"]["itemNo"]) == ("DELETED", gone[0])
-    assert "PRODUCT_DELETED" in office.said("products", "history", str(gone[0]))
-    assert office.json("products", "diff", str(gone[0]))["toVersion"] == 1
-    assert "to confirm it must be HELD" in refused(office("removals", "confirm", removal), 1)
-    assert "to confirm it must be HELD" in refused(office("removals", "confirm", removal, "--dry-run"), 1)
+    assert "PRODUCT_DELETED" in world.said("products", "history", str(gone[0]))
+    assert world.json("products", "diff", str(gone[0]))["toVersion"] == 1
+    assert "to confirm it must be HELD" in refused(world("removals", "confirm", removal), 1)
+    assert "to confirm it must be HELD" in refused(world("removals", "confirm", removal, "--dry-run"), 1)
 
 
 @pytest.mark.parametrize("number", [BATCH, BATCH + 10])
-def test_a_confirmation_goes_on_over_more_than_one_step(office: CliWorld, number: int) -> None:
-    shop = CrawledProducts(office, BATCH + 20)
+def test_a_confirmation_goes_on_over_more_than_one_step(world: CliWorld, number: int) -> None:
+    shop = CrawledProducts(world, BATCH + 20)
     shop.crawl()
     for item in shop.items[:number]:
-        shop.practice.world.vanish(item)
+        shop.crawl_world.world.vanish(item)
     shop.crawl()
-    said = office.said("removals", "confirm", held(shop))
+    said = world.said("removals", "confirm", held(shop))
     assert f"{number} products of {ONE} got a PRODUCT_DELETED event; the removal is CONFIRMED" in said
 
 
 def test_a_dry_run_of_a_refusal_changes_nothing(shop: CrawledProducts, gone: list[ItemNo]) -> None:
-    office, removal = shop.office, held(shop)
-    before = office.everything()
-    assert office.json("removals", "refuse", removal, "--dry-run")["dryRun"] is True
-    said = office.said("removals", "refuse", removal, "--dry-run")
+    world, removal = shop.world, held(shop)
+    before = world.everything()
+    assert world.json("removals", "refuse", removal, "--dry-run")["dryRun"] is True
+    said = world.said("removals", "refuse", removal, "--dry-run")
     assert f"{len(gone)} products of {ONE} would stay in the catalogue" in said
-    assert office.everything() == before
+    assert world.everything() == before
 
 
 def test_refused_products_stay_and_are_asked_about_again(shop: CrawledProducts, gone: list[ItemNo]) -> None:
-    office, removal = shop.office, held(shop)
-    assert "no event was written" in office.said("removals", "refuse", removal)
-    (entry,) = office.trail()
+    world, removal = shop.world, held(shop)
+    assert "no event was written" in world.said("removals", "refuse", removal)
+    (entry,) = world.trail()
     assert entry.action == "removal.refuse"
     assert {tuple(shop.events(item)) for item in gone} == {("PRODUCT_CREATED",)}
-    assert "to refuse it must be HELD" in refused(office("removals", "refuse", removal), 1)
+    assert "to refuse it must be HELD" in refused(world("removals", "refuse", removal), 1)
     shop.crawl()
     assert held(shop) != removal
 
 
 @pytest.mark.parametrize("command", ["show", "confirm", "refuse"])
-def test_an_unknown_removal_is_one_sentence_and_no_uuid_is_bad_usage(office: CliWorld, command: str) -> None:
-    assert f"There is no removal {NOBODYS}. " in refused(office("removals", command, NOBODYS), 1)
-    assert "UUID" in refused(office("removals", command, "x"), 2)
+def test_an_unknown_removal_is_one_sentence_and_no_uuid_is_bad_usage(world: CliWorld, command: str) -> None:
+    assert f"There is no removal {NOBODYS}. " in refused(world("removals", command, NOBODYS), 1)
+    assert "UUID" in refused(world("removals", command, "x"), 2)

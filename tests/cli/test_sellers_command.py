@@ -27,15 +27,15 @@ from .cli_world import NAME, NOW, SELLER, CliWorld, execution_id, task_id, task_
 from .conftest import Run, clean_environment, refused
 
 
-def schedule_of(office: CliWorld, seller_id: SellerId = SELLER) -> Schedule:
-    found = office.see(lambda tx: tx.schedules.of_seller(seller_id))
+def schedule_of(world: CliWorld, seller_id: SellerId = SELLER) -> Schedule:
+    found = world.see(lambda tx: tx.schedules.of_seller(seller_id))
     assert found is not None
     return found
 
 
-def test_with_no_sellers_the_list_says_how_to_register_one(office: CliWorld) -> None:
-    assert "sellerwatch sellers add SELLER_ID --name NAME" in office.said("sellers", "list")
-    assert office.json("sellers", "list") == {
+def test_with_no_sellers_the_list_says_how_to_register_one(world: CliWorld) -> None:
+    assert "sellerwatch sellers add SELLER_ID --name NAME" in world.said("sellers", "list")
+    assert world.json("sellers", "list") == {
         "content": [],
         "page": 0,
         "size": 20,
@@ -44,21 +44,21 @@ def test_with_no_sellers_the_list_says_how_to_register_one(office: CliWorld) -> 
     }
 
 
-def test_a_seller_is_registered_under_its_korean_name_and_first_runs_one_interval_later(office: CliWorld) -> None:
+def test_a_seller_is_registered_under_its_korean_name_and_first_runs_one_interval_later(world: CliWorld) -> None:
     before = datetime.now(UTC)
-    said = office.said("sellers", "add", SELLER, "--name", NAME, "--every", "6h")
+    said = world.said("sellers", "add", SELLER, "--name", NAME, "--every", "6h")
     assert f"Registered {SELLER} ({NAME}), crawled every 6 hours." in said
     assert f"sellerwatch crawl {SELLER}" in said
-    seller = office.see(lambda tx: tx.sellers.get(SELLER))
+    seller = world.see(lambda tx: tx.sellers.get(SELLER))
     assert seller is not None
     assert (seller.name, seller.interval) == (NAME, CrawlingInterval.of_hours(6))
-    next_run_at = schedule_of(office).next_run_at
+    next_run_at = schedule_of(world).next_run_at
     assert next_run_at is not None
     assert timedelta(hours=6) <= next_run_at - before < timedelta(hours=6, minutes=1)
 
 
-def test_the_answer_is_the_sellers_as_the_api_gives_it(office: CliWorld) -> None:
-    answer = office.json("sellers", "add", SELLER, "--name", NAME)
+def test_the_answer_is_the_sellers_as_the_api_gives_it(world: CliWorld) -> None:
+    answer = world.json("sellers", "add", SELLER, "--name", NAME)
     assert answer["createdAt"] == answer["updatedAt"]
     assert datetime.strptime(answer.pop("createdAt"), "%Y-%m-%dT%H:%M:%S.%f%z").tzinfo is not None
     assert answer.pop("updatedAt").endswith("Z")
@@ -74,70 +74,70 @@ def test_the_answer_is_the_sellers_as_the_api_gives_it(office: CliWorld) -> None
     }
 
 
-def test_registering_tells_the_scheduler_and_is_on_the_trail(office: CliWorld) -> None:
-    office.said("sellers", "add", SELLER, "--name", NAME)
-    (entry,) = office.trail()
+def test_registering_tells_the_scheduler_and_is_on_the_trail(world: CliWorld) -> None:
+    world.said("sellers", "add", SELLER, "--name", NAME)
+    (entry,) = world.trail()
     assert (entry.action, entry.subject_type, entry.subject_id) == ("seller.register", "seller", SELLER)
     assert entry.before is None
     assert entry.after == {"name": NAME, "status": "ACTIVE", "interval": "rate(1 day)"}
-    due = office.see(lambda tx: due_messages(tx, OutboxKind.SCHEDULER, datetime.now(UTC), 10))
+    due = world.see(lambda tx: due_messages(tx, OutboxKind.SCHEDULER, datetime.now(UTC), 10))
     assert [message.event_type for message in due] == ["SCHEDULE_REGISTERED"]
 
 
 @pytest.mark.parametrize("number", range(5))
 def test_crawl_now_is_due_at_the_schedulers_very_next_turn_whatever_the_sellers_spread(
-    office: CliWorld, number: int
+    world: CliWorld, number: int
 ) -> None:
     seller_id = SellerId(f"seller_{number}")
-    said = office.said("sellers", "add", seller_id, "--name", NAME, "--every", "30d", "--crawl-now")
+    said = world.said("sellers", "add", seller_id, "--name", NAME, "--every", "30d", "--crawl-now")
     assert "a running `sellerwatch serve` starts it" in said
     assert f"`sellerwatch crawl {seller_id}` runs it here" in said
-    schedule, now = schedule_of(office, seller_id), datetime.now(UTC)
-    assert [found.seller_id for found in office.see(lambda tx: tx.schedules.due(now))] == [seller_id]
+    schedule, now = schedule_of(world, seller_id), datetime.now(UTC)
+    assert [found.seller_id for found in world.see(lambda tx: tx.schedules.due(now))] == [seller_id]
     turn = tick(schedule, now)
     assert turn is not None
     assert turn.skipped == 0
     assert turn.next_run_at > now + timedelta(days=29)
-    now_entry, register_entry = office.trail()
+    now_entry, register_entry = world.trail()
     assert (register_entry.action, now_entry.action) == ("seller.register", "schedule.run_now")
     assert now_entry.before is not None
     assert now_entry.before != now_entry.after
 
 
-def test_a_seller_that_is_registered_already_is_refused_and_nothing_changes(office: CliWorld) -> None:
-    office.register()
-    before = office.everything()
-    done = office("sellers", "add", SELLER, "--name", "another", "--every", "2d", "--crawl-now")
+def test_a_seller_that_is_registered_already_is_refused_and_nothing_changes(world: CliWorld) -> None:
+    world.register()
+    before = world.everything()
+    done = world("sellers", "add", SELLER, "--name", "another", "--every", "2d", "--crawl-now")
     assert refused(done, 1) == f"The seller {SELLER} is already registered."
-    assert office.everything() == before
+    assert world.everything() == before
 
 
 @pytest.mark.parametrize("every", ["0d", "31d", "24h", "0h", "999999999d"])
-def test_an_interval_out_of_range_is_bad_usage_and_names_the_range(office: CliWorld, every: str) -> None:
-    said = refused(office("sellers", "add", SELLER, "--name", NAME, "--every", every), 2)
+def test_an_interval_out_of_range_is_bad_usage_and_names_the_range(world: CliWorld, every: str) -> None:
+    said = refused(world("sellers", "add", SELLER, "--name", NAME, "--every", every), 2)
     assert "from 1 to" in said
-    assert office.see(lambda tx: tx.sellers.get(SELLER)) is None
+    assert world.see(lambda tx: tx.sellers.get(SELLER)) is None
 
 
 @pytest.mark.parametrize("every", ["", "d", "6", "-1d", "1.5d", "4w", "1d2h", "٣d", "9" * 5000 + "d"])
-def test_an_interval_that_cannot_be_read_is_bad_usage_and_shows_how_to_write_one(office: CliWorld, every: str) -> None:
-    office.register()
-    before = office.everything()
-    assert "such as 1d or 6h" in refused(office("sellers", "interval", SELLER, f"--every={every}"), 2)
-    assert office.everything() == before
+def test_an_interval_that_cannot_be_read_is_bad_usage_and_shows_how_to_write_one(world: CliWorld, every: str) -> None:
+    world.register()
+    before = world.everything()
+    assert "such as 1d or 6h" in refused(world("sellers", "interval", SELLER, f"--every={every}"), 2)
+    assert world.everything() == before
 
 
 @pytest.mark.parametrize("every", ["6h", "6H", "6 hours", " 6hour "])
-def test_an_interval_may_be_written_as_people_write_it(office: CliWorld, every: str) -> None:
-    answer = office.json("sellers", "add", SELLER, "--name", NAME, "--every", every)
+def test_an_interval_may_be_written_as_people_write_it(world: CliWorld, every: str) -> None:
+    answer = world.json("sellers", "add", SELLER, "--name", NAME, "--every", every)
     assert answer["interval"] == {"amount": 6, "unit": "HOURS"}
     assert answer["crawlingIntervalDays"] is None
 
 
 @pytest.mark.parametrize("name", ["", "   ", "가" * 201])
-def test_a_name_that_is_none_is_bad_usage(office: CliWorld, name: str) -> None:
-    refused(office("sellers", "add", SELLER, "--name", name), 2)
-    assert office.see(lambda tx: tx.sellers.page(status=None, offset=0, limit=1))[1] == 0
+def test_a_name_that_is_none_is_bad_usage(world: CliWorld, name: str) -> None:
+    refused(world("sellers", "add", SELLER, "--name", name), 2)
+    assert world.see(lambda tx: tx.sellers.page(status=None, offset=0, limit=1))[1] == 0
 
 
 def test_a_name_that_is_no_text_is_bad_usage_in_one_sentence(database_file: Path, tmp_path: Path) -> None:
@@ -158,43 +158,43 @@ def test_a_name_that_is_no_text_is_bad_usage_in_one_sentence(database_file: Path
     [("show",), ("interval", "--every", "6h"), ("activate",), ("deactivate",)],
     ids=lambda arguments: str(arguments[0]),
 )
-def test_an_unknown_seller_is_one_sentence(office: CliWorld, arguments: tuple[str, ...]) -> None:
+def test_an_unknown_seller_is_one_sentence(world: CliWorld, arguments: tuple[str, ...]) -> None:
     command, *options = arguments
-    said = refused(office("sellers", command, "없는판매자", *options), 1)
+    said = refused(world("sellers", command, "없는판매자", *options), 1)
     assert said == "There is no seller 없는판매자. `sellerwatch sellers list` lists all sellers."
 
 
-def test_the_list_shows_names_as_they_are_and_can_be_narrowed_to_a_state(office: CliWorld) -> None:
-    office.register()
-    office.register(SellerId("seller_2"), "Shop 2")
-    office.said("sellers", "deactivate", "seller_2")
-    shown = office.said("sellers", "list")
+def test_the_list_shows_names_as_they_are_and_can_be_narrowed_to_a_state(world: CliWorld) -> None:
+    world.register()
+    world.register(SellerId("seller_2"), "Shop 2")
+    world.said("sellers", "deactivate", "seller_2")
+    shown = world.said("sellers", "list")
     assert NAME in shown
     assert "Shop 2" in shown
-    (active,) = office.json("sellers", "list", "--status", "active")["content"]
+    (active,) = world.json("sellers", "list", "--status", "active")["content"]
     assert (active["sellerId"], active["name"]) == (SELLER, NAME)
-    (inactive,) = office.json("sellers", "list", "--status", "INACTIVE")["content"]
+    (inactive,) = world.json("sellers", "list", "--status", "INACTIVE")["content"]
     assert (inactive["sellerId"], inactive["status"]) == ("seller_2", "INACTIVE")
 
 
-def test_the_list_comes_in_pages(office: CliWorld) -> None:
+def test_the_list_comes_in_pages(world: CliWorld) -> None:
     for number in range(5):
-        office.register(SellerId(f"s{number}"))
-    page = office.json("sellers", "list", "--page", "1", "--size", "2")
+        world.register(SellerId(f"s{number}"))
+    page = world.json("sellers", "list", "--page", "1", "--size", "2")
     assert [seller["sellerId"] for seller in page["content"]] == ["s2", "s3"]
     assert (page["page"], page["size"], page["totalElements"], page["totalPages"]) == (1, 2, 5, 3)
-    assert "--page 2" in office.said("sellers", "list", "--page", "1", "--size", "2")
-    assert "there are 5 sellers" in office.said("sellers", "list", "--page", "9")
+    assert "--page 2" in world.said("sellers", "list", "--page", "1", "--size", "2")
+    assert "there are 5 sellers" in world.said("sellers", "list", "--page", "9")
 
 
 @pytest.mark.parametrize("options", [("--size", "0"), ("--size", "101"), ("--page", "-1"), ("--status", "GONE")])
-def test_a_list_option_out_of_range_is_bad_usage(office: CliWorld, options: tuple[str, str]) -> None:
-    assert office("sellers", "list", *options).returncode == 2
+def test_a_list_option_out_of_range_is_bad_usage(world: CliWorld, options: tuple[str, str]) -> None:
+    assert world("sellers", "list", *options).returncode == 2
 
 
-def test_show_tells_of_schedule_products_progress_and_the_last_runs(office: CliWorld) -> None:
-    office.register()
-    office.run_of(done=3, failed=1)
+def test_show_tells_of_schedule_products_progress_and_the_last_runs(world: CliWorld) -> None:
+    world.register()
+    world.run_of(done=3, failed=1)
 
     def crawl(tx: Transaction) -> None:
         tx.products.add([a_complete_product(1), a_complete_product(2, deleted_at=NOW), a_product(3)])
@@ -202,8 +202,8 @@ def test_show_tells_of_schedule_products_progress_and_the_last_runs(office: CliW
         assert seller is not None
         tx.sellers.save(seller.update_total_product_count(4, NOW))
 
-    office.do(crawl)
-    shown = office.json("sellers", "show", SELLER)
+    world.do(crawl)
+    shown = world.json("sellers", "show", SELLER)
     assert shown["name"] == NAME
     assert shown["totalProductCount"] == 4
     assert shown["products"] == {"present": 2, "complete": 1, "deleted": 1}
@@ -211,38 +211,38 @@ def test_show_tells_of_schedule_products_progress_and_the_last_runs(office: CliW
     assert shown["schedule"]["scheduleExpression"] == "rate(1 day)"
     (execution,) = shown["executions"]
     assert (execution["status"], execution["completedTasks"], execution["failedTasks"]) == ("COMPLETED", 3, 1)
-    said = office.said("sellers", "show", SELLER)
+    said = world.said("sellers", "show", SELLER)
     for part in (NAME, "2 (1 complete), 1 deleted", "25.0 %", execution_id()):
         assert part in said
 
 
-def test_show_of_a_seller_never_crawled_says_how_to_crawl_it(office: CliWorld) -> None:
-    office.register()
-    assert f"sellerwatch crawl {SELLER}" in office.said("sellers", "show", SELLER)
-    assert office.json("sellers", "show", SELLER)["progressRate"] == 0
+def test_show_of_a_seller_never_crawled_says_how_to_crawl_it(world: CliWorld) -> None:
+    world.register()
+    assert f"sellerwatch crawl {SELLER}" in world.said("sellers", "show", SELLER)
+    assert world.json("sellers", "show", SELLER)["progressRate"] == 0
 
 
-def test_a_new_interval_counts_from_now_and_is_on_the_trail(office: CliWorld) -> None:
-    office.register()
+def test_a_new_interval_counts_from_now_and_is_on_the_trail(world: CliWorld) -> None:
+    world.register()
     before = datetime.now(UTC)
-    assert "every 6 hours" in office.said("sellers", "interval", SELLER, "--every", "6h")
-    next_run_at = schedule_of(office).next_run_at
+    assert "every 6 hours" in world.said("sellers", "interval", SELLER, "--every", "6h")
+    next_run_at = schedule_of(world).next_run_at
     assert next_run_at is not None
     assert timedelta(hours=6) <= next_run_at - before < timedelta(hours=6, minutes=1)
-    (entry,) = office.trail()
+    (entry,) = world.trail()
     assert entry.action == "seller.update_interval"
     assert entry.before == {"name": NAME, "status": "ACTIVE", "interval": "rate(1 day)"}
     assert entry.after == {"name": NAME, "status": "ACTIVE", "interval": "rate(6 hours)"}
 
 
-def test_a_seller_is_deactivated_and_activated_again_each_on_the_trail(office: CliWorld) -> None:
-    office.register()
-    answer = office.json("sellers", "deactivate", SELLER)
+def test_a_seller_is_deactivated_and_activated_again_each_on_the_trail(world: CliWorld) -> None:
+    world.register()
+    answer = world.json("sellers", "deactivate", SELLER)
     assert (answer["status"], answer["endedExecution"]) == ("INACTIVE", None)
-    assert schedule_of(office).next_run_at is None
-    assert office.json("sellers", "activate", SELLER)["status"] == "ACTIVE"
-    assert schedule_of(office).next_run_at is not None
-    activated, deactivated = office.trail()
+    assert schedule_of(world).next_run_at is None
+    assert world.json("sellers", "activate", SELLER)["status"] == "ACTIVE"
+    assert schedule_of(world).next_run_at is not None
+    activated, deactivated = world.trail()
     assert (deactivated.action, activated.action) == ("seller.deactivate", "seller.activate")
     for entry, states in ((deactivated, ("ACTIVE", "INACTIVE")), (activated, ("INACTIVE", "ACTIVE"))):
         assert entry.before is not None
@@ -251,41 +251,41 @@ def test_a_seller_is_deactivated_and_activated_again_each_on_the_trail(office: C
 
 
 @pytest.mark.parametrize("command", ["activate", "deactivate"])
-def test_what_is_so_already_is_refused_and_nothing_changes(office: CliWorld, command: str) -> None:
-    office.register()
+def test_what_is_so_already_is_refused_and_nothing_changes(world: CliWorld, command: str) -> None:
+    world.register()
     if command == "deactivate":
-        office.said("sellers", "deactivate", SELLER)
-    before = office.everything()
-    assert SELLER in refused(office("sellers", command, SELLER), 1)
-    assert office.everything() == before
+        world.said("sellers", "deactivate", SELLER)
+    before = world.everything()
+    assert SELLER in refused(world("sellers", command, SELLER), 1)
+    assert world.everything() == before
 
 
-def test_the_interval_of_an_inactive_seller_cannot_be_changed(office: CliWorld) -> None:
-    office.register()
-    office.said("sellers", "deactivate", SELLER)
-    before = office.everything()
-    assert "INACTIVE" in refused(office("sellers", "interval", SELLER, "--every", "6h"), 1)
-    assert office.everything() == before
+def test_the_interval_of_an_inactive_seller_cannot_be_changed(world: CliWorld) -> None:
+    world.register()
+    world.said("sellers", "deactivate", SELLER)
+    before = world.everything()
+    assert "INACTIVE" in refused(world("sellers", "interval", SELLER, "--every", "6h"), 1)
+    assert world.everything() == before
 
 
 def test_deactivating_ends_the_run_that_is_going_what_waits_is_cancelled_what_is_in_flight_finishes(
-    office: CliWorld,
+    world: CliWorld,
 ) -> None:
-    office.register()
-    office.run_of(done=1, waiting=2, going=1)
-    said = office.said("sellers", "deactivate", SELLER)
+    world.register()
+    world.run_of(done=1, waiting=2, going=1)
+    said = world.said("sellers", "deactivate", SELLER)
     assert "2 waiting tasks cancelled, 1 in flight finish" in said
-    run = office.see(lambda tx: tx.executions.get(execution_id()))
+    run = world.see(lambda tx: tx.executions.get(execution_id()))
     assert run is not None
     assert (run.status, run.completed_tasks, run.failed_tasks) == (ExecutionStatus.FAILED, 1, 2)
     first = task_number()
-    assert office.tasks() == {
+    assert world.tasks() == {
         task_id(first): TaskStatus.COMPLETED,
         task_id(first + 1): TaskStatus.FAILED,
         task_id(first + 2): TaskStatus.FAILED,
         task_id(first + 3): TaskStatus.IN_PROGRESS,
     }
-    assert {entry.action for entry in office.trail()} == {"seller.deactivate", "execution.cancel"}
+    assert {entry.action for entry in world.trail()} == {"seller.deactivate", "execution.cancel"}
 
 
 @pytest.mark.parametrize(
@@ -293,52 +293,52 @@ def test_deactivating_ends_the_run_that_is_going_what_waits_is_cancelled_what_is
     [("add", ("--name", NAME, "--crawl-now")), ("interval", ("--every", "6h")), ("deactivate", ())],
 )
 def test_a_dry_run_shows_what_would_be_done_and_changes_nothing(
-    office: CliWorld, command: str, options: tuple[str, ...]
+    world: CliWorld, command: str, options: tuple[str, ...]
 ) -> None:
     seller = "seller_new" if command == "add" else SELLER
-    office.register()
-    office.run_of(waiting=2, going=1)
-    before = office.everything()
-    shown = office.json("sellers", command, seller, *options, "--dry-run")
+    world.register()
+    world.run_of(waiting=2, going=1)
+    before = world.everything()
+    shown = world.json("sellers", command, seller, *options, "--dry-run")
     assert (shown["sellerId"], shown["dryRun"]) == (seller, True)
     if command == "deactivate":
         ended = shown["endedExecution"]
         assert (ended["executionId"], ended["cancelledTasks"], ended["tasksInFlight"]) == (execution_id(), 2, 1)
-    assert "Nothing was changed." in office.said("sellers", command, seller, *options, "--dry-run")
-    assert office.everything() == before
-    assert office("sellers", "activate", SELLER, "--dry-run").returncode == 1
+    assert "Nothing was changed." in world.said("sellers", command, seller, *options, "--dry-run")
+    assert world.everything() == before
+    assert world("sellers", "activate", SELLER, "--dry-run").returncode == 1
 
 
-def test_the_list_is_narrowed_by_a_part_of_the_name_and_by_freshness(office: CliWorld) -> None:
-    office.register()
-    office.register(SellerId("seller_2"), "Shop 2")
-    office.said("sellers", "deactivate", "seller_2")
+def test_the_list_is_narrowed_by_a_part_of_the_name_and_by_freshness(world: CliWorld) -> None:
+    world.register()
+    world.register(SellerId("seller_2"), "Shop 2")
+    world.said("sellers", "deactivate", "seller_2")
     for options, found in (
         (("--search", "shop"), ["seller_2"]),
         (("--freshness", "off"), ["seller_2"]),
         (("--freshness", "fresh"), []),
     ):
-        page = office.json("sellers", "list", *options)
+        page = world.json("sellers", "list", *options)
         assert [seller["sellerId"] for seller in page["content"]] == found
         assert page["totalElements"] == len(found)
-    assert "No seller matches" in office.said("sellers", "list", "--freshness", "fresh")
+    assert "No seller matches" in world.said("sellers", "list", "--freshness", "fresh")
 
 
-def test_show_says_what_waits_for_a_person(office: CliWorld) -> None:
-    office.register()
-    office.said("marketplace", "pause", "--seller", SELLER)
-    shown = office.json("sellers", "show", SELLER)
+def test_show_says_what_waits_for_a_person(world: CliWorld) -> None:
+    world.register()
+    world.said("marketplace", "pause", "--seller", SELLER)
+    shown = world.json("sellers", "show", SELLER)
     assert (shown["pause"]["sellerId"], shown["isEverythingPaused"]) == (SELLER, False)
     assert (shown["openCases"], shown["heldRemovalId"]) == (0, None)
-    assert f"by {shown['pause']['pausedBy']}" in office.said("sellers", "show", SELLER)
+    assert f"by {shown['pause']['pausedBy']}" in world.said("sellers", "show", SELLER)
 
 
-def test_sellers_are_shown_in_korean(office: CliWorld) -> None:
-    assert "판매자를 등록했습니다" in office("sellers", "add", SELLER, "--name", NAME, LANGUAGE="ko").stdout
-    shown = office("sellers", "show", SELLER, LANGUAGE="ko").stdout
+def test_sellers_are_shown_in_korean(world: CliWorld) -> None:
+    assert "판매자를 등록했습니다" in world("sellers", "add", SELLER, "--name", NAME, LANGUAGE="ko").stdout
+    shown = world("sellers", "show", SELLER, LANGUAGE="ko").stdout
     for words in ("다음 실행", "1일마다", "아직 수집하지 않았습니다"):
         assert words in shown
-    assert "더는 수집하지 않습니다" in office("sellers", "deactivate", SELLER, LANGUAGE="ko").stdout
+    assert "더는 수집하지 않습니다" in world("sellers", "deactivate", SELLER, LANGUAGE="ko").stdout
 
 
 def test_the_database_is_made_on_the_way(run: Run, tmp_path: Path) -> None:
@@ -353,30 +353,30 @@ def test_bad_settings_are_said_before_anything_is_touched(run: Run, tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_database_of_a_newer_schema_is_refused_in_one_sentence(office: CliWorld) -> None:
-    office.do(lambda tx: tx.db.run("UPDATE alembic_version SET version_num = '9999'"))
-    assert "9999" in refused(office("sellers", "add", SELLER, "--name", NAME), 1)
-    assert office.see(lambda tx: tx.sellers.get(SELLER)) is None
+def test_a_database_of_a_newer_schema_is_refused_in_one_sentence(world: CliWorld) -> None:
+    world.do(lambda tx: tx.db.run("UPDATE alembic_version SET version_num = '9999'"))
+    assert "9999" in refused(world("sellers", "add", SELLER, "--name", NAME), 1)
+    assert world.see(lambda tx: tx.sellers.get(SELLER)) is None
 
 
-def test_the_list_says_how_far_an_open_run_is_and_what_it_waits_for(office: CliWorld) -> None:
-    office.register()
-    office.run_of(done=1, waiting=1)
-    assert "RUNNING 50 %" in office.said("sellers", "list")
-    office.do(lambda tx: answer_503(tx, Endpoint.DETAIL, NOW))
+def test_the_list_says_how_far_an_open_run_is_and_what_it_waits_for(world: CliWorld) -> None:
+    world.register()
+    world.run_of(done=1, waiting=1)
+    assert "RUNNING 50 %" in world.said("sellers", "list")
+    world.do(lambda tx: answer_503(tx, Endpoint.DETAIL, NOW))
     for command in (("sellers", "list"), ("executions", "list"), ("executions", "show", execution_id())):
-        assert "detail endpoint does not answer" in " ".join(office.said(*command).split()), command
-    (listed,) = office.json("sellers", "list")["content"]
-    shown = office.json("executions", "show", execution_id())
+        assert "detail endpoint does not answer" in " ".join(world.said(*command).split()), command
+    (listed,) = world.json("sellers", "list")["content"]
+    shown = world.json("executions", "show", execution_id())
     assert listed["openExecution"]["waiting"] == shown["waiting"]
     assert (shown["waiting"]["code"], shown["failure"]) == ("CIRCUIT_OPEN", None)
-    korean = office("sellers", "list", LANGUAGE="ko").stdout
+    korean = world("sellers", "list", LANGUAGE="ko").stdout
     assert "detail 엔드포인트가 응답하지 않아" in korean
 
 
-def test_the_list_says_that_a_pause_keeps_a_run_waiting(office: CliWorld) -> None:
-    office.register()
-    office.run_of(waiting=1)
-    office.said("marketplace", "pause")
-    assert "Requests to the marketplace are paused." in " ".join(office.said("sellers", "list").split())
-    assert office.json("sellers", "list")["content"][0]["openExecution"]["waiting"]["code"] == "MARKETPLACE_PAUSED"
+def test_the_list_says_that_a_pause_keeps_a_run_waiting(world: CliWorld) -> None:
+    world.register()
+    world.run_of(waiting=1)
+    world.said("marketplace", "pause")
+    assert "Requests to the marketplace are paused." in " ".join(world.said("sellers", "list").split())
+    assert world.json("sellers", "list")["content"][0]["openExecution"]["waiting"]["code"] == "MARKETPLACE_PAUSED"

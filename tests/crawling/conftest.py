@@ -9,6 +9,6 @@ from sellerwatch.adapters.sql.store import SqlStore
 
 
 @pytest.fixture
-async def practice(inline_store: SqlStore) -> CrawlWorld:
+async def world(inline_store: SqlStore) -> CrawlWorld:
     """Two sellers with three products each, three agents, one worker."""
     return await CrawlWorld(inline_store).open()

@@ -42,13 +42,13 @@ class FailingStore:
 class Absorber:
     """An `AbsorbLoop` behind its queue, in a crawl of its own."""
 
-    def __init__(self, practice: CrawlWorld) -> None:
-        self.practice = practice
-        self.store = FailingStore(practice.store)
+    def __init__(self, world: CrawlWorld) -> None:
+        self.world = world
+        self.store = FailingStore(world.store)
         self.absorbed: list[Absorbed] = []
-        practice_store, practice.store = practice.store, self.store  # type: ignore[assignment]
-        self.crawl = a_crawl(practice)
-        practice.store = practice_store
+        practice_store, world.store = world.store, self.store  # type: ignore[assignment]
+        self.crawl = a_crawl(world)
+        world.store = practice_store
         self.claims, self.results = ClaimQueue(), ResultQueue()
         self.plan = a_plan(self.claims, self.results)
         messages = ReceivedMessages(self.crawl, self.plan.tasks_in_hand)
@@ -56,19 +56,19 @@ class Absorber:
         self.loop = AbsorbLoop(self.crawl, self.claims, self.results, self.claim_ahead, messages, self.absorbed.append)
 
     def put(self, claim: Claim) -> None:
-        answer = self.practice.truthful(claim.task)
-        self.results.put(FetchResult(claim, answer, "", 0.1, self.practice.now), is_last=True)
+        answer = self.world.truthful(claim.task)
+        self.results.put(FetchResult(claim, answer, "", 0.1, self.world.now), is_last=True)
 
 
 @pytest.fixture
-async def absorber(practice: CrawlWorld) -> Absorber:
-    return Absorber(practice)
+async def absorber(world: CrawlWorld) -> Absorber:
+    return Absorber(world)
 
 
 async def test_a_batch_is_one_transaction(absorber: Absorber) -> None:
-    await absorber.practice.start()
-    await absorber.practice.answer((await absorber.practice.claim())[0])
-    for claim in await absorber.practice.claim():
+    await absorber.world.start()
+    await absorber.world.answer((await absorber.world.claim())[0])
+    for claim in await absorber.world.claim():
         absorber.put(claim)
     await absorber.loop.finish()
     assert absorber.store.transactions == 1
@@ -77,8 +77,8 @@ async def test_a_batch_is_one_transaction(absorber: Absorber) -> None:
 
 
 async def test_after_a_list_page_the_same_transaction_claims(absorber: Absorber) -> None:
-    await absorber.practice.start()
-    (page,) = await absorber.practice.claim()
+    await absorber.world.start()
+    (page,) = await absorber.world.claim()
     absorber.put(page)
     await absorber.loop.finish()
     assert absorber.store.transactions == 1
@@ -87,8 +87,8 @@ async def test_after_a_list_page_the_same_transaction_claims(absorber: Absorber)
 
 
 async def test_what_the_store_refuses_is_kept_and_tried_again(absorber: Absorber) -> None:
-    await absorber.practice.start()
-    (page,) = await absorber.practice.claim()
+    await absorber.world.start()
+    (page,) = await absorber.world.claim()
     absorber.put(page)
     absorber.store.failures = [StoreFailed()]
     await absorber.loop._absorb_batch()
@@ -99,8 +99,8 @@ async def test_what_the_store_refuses_is_kept_and_tried_again(absorber: Absorber
 
 
 async def test_at_the_end_a_store_that_stays_lost_is_given_up(absorber: Absorber) -> None:
-    await absorber.practice.start()
-    (page,) = await absorber.practice.claim()
+    await absorber.world.start()
+    (page,) = await absorber.world.claim()
     absorber.put(page)
     absorber.store.failures = [StoreFailed() for _ in range(10)]
     await absorber.loop.finish()
@@ -108,15 +108,15 @@ async def test_at_the_end_a_store_that_stays_lost_is_given_up(absorber: Absorber
 
 
 async def test_a_result_that_cannot_be_absorbed_fails_its_task_and_no_other(absorber: Absorber) -> None:
-    run = await absorber.practice.start()
-    await absorber.practice.answer((await absorber.practice.claim())[0])
-    bad, *_ = claims = await absorber.practice.claim()
+    run = await absorber.world.start()
+    await absorber.world.answer((await absorber.world.claim())[0])
+    bad, *_ = claims = await absorber.world.claim()
     for claim in claims:
         absorber.put(claim)
     # The batch fails, then the first result by itself.
     absorber.store.failures = [ValueError("a bug"), ValueError("a bug")]
     await absorber.loop.finish()
-    statuses = {task.task_id: task.status for task in await absorber.practice.tasks(run)}
+    statuses = {task.task_id: task.status for task in await absorber.world.tasks(run)}
     assert statuses.pop(bad.task.task_id) is TaskStatus.FAILED
     assert set(statuses.values()) == {TaskStatus.COMPLETED}
     assert len(absorber.results) == 0

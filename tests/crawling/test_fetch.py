@@ -22,11 +22,11 @@ from sellerwatch.crawling.worker_queues import ClaimQueue, ResultQueue
 class Sender:
     """A `Fetch` between its two queues; each request waits until `gate` is opened."""
 
-    def __init__(self, practice: CrawlWorld, concurrency: int = 2) -> None:
+    def __init__(self, world: CrawlWorld, concurrency: int = 2) -> None:
         self.answer: Answer | Exception = OK
         self.gate = asyncio.Event()
         self.market = ScriptedMarketplace(self._answer)
-        self.crawl = a_crawl(practice, self.market, concurrency)
+        self.crawl = a_crawl(world, self.market, concurrency)
         self.claims, self.results = ClaimQueue(), ResultQueue()
         self.plan = a_plan(self.claims, self.results)
         messages = ReceivedMessages(self.crawl, self.plan.tasks_in_hand)
@@ -50,8 +50,8 @@ class Sender:
             await self.fetch.finish(0)
 
 
-async def test_at_most_one_request_a_slot_is_in_flight(practice: CrawlWorld) -> None:
-    sender = Sender(practice)
+async def test_at_most_one_request_a_slot_is_in_flight(world: CrawlWorld) -> None:
+    sender = Sender(world)
     async with sender.running():
         sender.claims.put(some_claims(3))
         await until(lambda: len(sender.market.asked) == 2)
@@ -63,8 +63,8 @@ async def test_at_most_one_request_a_slot_is_in_flight(practice: CrawlWorld) -> 
     assert (len(sender.claims), len(sender.market.asked)) == (0, 3)
 
 
-async def test_few_list_pages_are_on_their_way_until_they_are_absorbed(practice: CrawlWorld) -> None:
-    sender = Sender(practice, concurrency=20)
+async def test_few_list_pages_are_on_their_way_until_they_are_absorbed(world: CrawlWorld) -> None:
+    sender = Sender(world, concurrency=20)
     sender.gate.set()
     async with sender.running():
         sender.claims.put([a_claim(number, TaskType.MINISHOP) for number in range(1, MAX_LIST_PAGES + 3)])
@@ -77,8 +77,8 @@ async def test_few_list_pages_are_on_their_way_until_they_are_absorbed(practice:
         assert len(sender.claims) == 2
 
 
-async def test_a_paused_seller_is_not_asked_and_its_claims_wait(practice: CrawlWorld) -> None:
-    sender = Sender(practice)
+async def test_a_paused_seller_is_not_asked_and_its_claims_wait(world: CrawlWorld) -> None:
+    sender = Sender(world)
     sender.gate.set()
     sender.crawl.pause.everything = True
     async with sender.running():
@@ -88,8 +88,8 @@ async def test_a_paused_seller_is_not_asked_and_its_claims_wait(practice: CrawlW
     assert (sender.market.asked, len(sender.claims)) == ([], 1)
 
 
-async def test_a_claim_that_a_pause_meets_before_its_departure_goes_back(practice: CrawlWorld) -> None:
-    sender = Sender(practice)
+async def test_a_claim_that_a_pause_meets_before_its_departure_goes_back(world: CrawlWorld) -> None:
+    sender = Sender(world)
     claim = a_claim()
     sender.claims.put([claim])
     assert sender.claims.start_next(lambda _: True) == claim
@@ -99,8 +99,8 @@ async def test_a_claim_that_a_pause_meets_before_its_departure_goes_back(practic
     assert sender.plan.claim_outcome_unknown
 
 
-async def test_after_a_429_waiting_claims_of_that_agent_go_back_unsent(practice: CrawlWorld) -> None:
-    sender = Sender(practice, concurrency=1)
+async def test_after_a_429_waiting_claims_of_that_agent_go_back_unsent(world: CrawlWorld) -> None:
+    sender = Sender(world, concurrency=1)
     sender.answer = TOO_MANY
     async with sender.running():
         sender.claims.put([a_claim(1, agent=1), a_claim(2, agent=1), a_claim(3, agent=2)])
@@ -111,8 +111,8 @@ async def test_after_a_429_waiting_claims_of_that_agent_go_back_unsent(practice:
     assert sender.plan.claim_outcome_unknown
 
 
-async def test_an_error_of_our_own_costs_one_request(practice: CrawlWorld) -> None:
-    sender = Sender(practice, concurrency=1)
+async def test_an_error_of_our_own_costs_one_request(world: CrawlWorld) -> None:
+    sender = Sender(world, concurrency=1)
     sender.answer = ValueError("a bug")
     sender.gate.set()
     async with sender.running():
@@ -121,8 +121,8 @@ async def test_an_error_of_our_own_costs_one_request(practice: CrawlWorld) -> No
     assert len(sender.claims) == 0
 
 
-async def test_requests_of_one_agent_keep_its_rate(practice: CrawlWorld) -> None:
-    sender = Sender(practice)
+async def test_requests_of_one_agent_keep_its_rate(world: CrawlWorld) -> None:
+    sender = Sender(world)
     clock, grant = sender.crawl.clock, a_claim().permit.grant
     first = await sender.fetch._wait_for_departure(grant)
     second = await sender.fetch._wait_for_departure(grant)
@@ -130,8 +130,8 @@ async def test_requests_of_one_agent_keep_its_rate(practice: CrawlWorld) -> None
     assert round((second - first) * 1_000_000) >= sender.crawl.limits.spacing_us
 
 
-async def test_what_does_not_end_within_the_grace_is_cancelled_and_stays_in_hand(practice: CrawlWorld) -> None:
-    sender = Sender(practice)
+async def test_what_does_not_end_within_the_grace_is_cancelled_and_stays_in_hand(world: CrawlWorld) -> None:
+    sender = Sender(world)
     async with sender.running():
         sender.claims.put(some_claims(1))
         await until(lambda: len(sender.market.asked) == 1)

@@ -46,142 +46,140 @@ def seen(endpoint: Endpoint, number: int, at: datetime, *, fails: bool, is_probe
     )
 
 
-async def see(practice: CrawlWorld, *observations: Observation) -> None:
+async def see(world: CrawlWorld, *observations: Observation) -> None:
     """As a single question or the token page does it: no task is in hand."""
-    now, rules = practice.now, practice.rules.marketplace_circuit
+    now, rules = world.now, world.rules.marketplace_circuit
 
     def work(tx: Transaction) -> None:
         apply_outage(tx, observe(tx, observations, rules, now), frozenset(), now)
 
-    await practice.store.transact(work)
+    await world.store.transact(work)
 
 
-async def go_away(practice: CrawlWorld, endpoint: Endpoint, first: int = 100) -> None:
-    await see(practice, *(seen(endpoint, first + n, practice.now, fails=True) for n in range(5)))
+async def go_away(world: CrawlWorld, endpoint: Endpoint, first: int = 100) -> None:
+    await see(world, *(seen(endpoint, first + n, world.now, fails=True) for n in range(5)))
 
 
-async def come_back(practice: CrawlWorld, endpoint: Endpoint) -> None:
+async def come_back(world: CrawlWorld, endpoint: Endpoint) -> None:
     def probe(tx: Transaction) -> None:
-        circuit = tx.marketplace.hold(endpoint, practice.now)
-        moved = circuit.probe(worker_id(), practice.rules.marketplace_circuit, practice.now)
-        tx.marketplace.save(moved, practice.now)
+        circuit = tx.marketplace.hold(endpoint, world.now)
+        moved = circuit.probe(worker_id(), world.rules.marketplace_circuit, world.now)
+        tx.marketplace.save(moved, world.now)
 
-    await practice.store.transact(probe)
-    await see(practice, seen(endpoint, 1, practice.now, fails=False, is_probe=True))
+    await world.store.transact(probe)
+    await see(world, seen(endpoint, 1, world.now, fails=False, is_probe=True))
 
 
-async def test_a_deadline_moves_by_the_time_in_which_any_endpoint_was_away(practice: CrawlWorld) -> None:
-    run = await practice.start()
-    deadline = (await practice.run(run)).deadline_at
+async def test_a_deadline_moves_by_the_time_in_which_any_endpoint_was_away(world: CrawlWorld) -> None:
+    run = await world.start()
+    deadline = (await world.run(run)).deadline_at
     assert deadline is not None
     steps = ((go_away, Endpoint.DETAIL), (go_away, Endpoint.LIST), (come_back, Endpoint.DETAIL))
     for step, endpoint in steps:
-        practice.clock.time += MINUTE
-        await step(practice, endpoint)
-        assert (await practice.run(run)).deadline_at == deadline, "the list is still away"
-    practice.clock.time += HOUR
-    await come_back(practice, Endpoint.LIST)
-    assert (await practice.run(run)).deadline_at == deadline + 2 * MINUTE + HOUR
+        world.clock.time += MINUTE
+        await step(world, endpoint)
+        assert (await world.run(run)).deadline_at == deadline, "the list is still away"
+    world.clock.time += HOUR
+    await come_back(world, Endpoint.LIST)
+    assert (await world.run(run)).deadline_at == deadline + 2 * MINUTE + HOUR
 
 
-async def test_two_outages_are_counted_one_by_one(practice: CrawlWorld) -> None:
-    run = await practice.start()
-    deadline = (await practice.run(run)).deadline_at
+async def test_two_outages_are_counted_one_by_one(world: CrawlWorld) -> None:
+    run = await world.start()
+    deadline = (await world.run(run)).deadline_at
     assert deadline is not None
     for first in (100, 200):
-        practice.clock.time += HOUR
-        await go_away(practice, Endpoint.TOKEN, first)
-        practice.clock.time += MINUTE
-        await come_back(practice, Endpoint.TOKEN)
-    assert (await practice.run(run)).deadline_at == deadline + 2 * MINUTE
+        world.clock.time += HOUR
+        await go_away(world, Endpoint.TOKEN, first)
+        world.clock.time += MINUTE
+        await come_back(world, Endpoint.TOKEN)
+    assert (await world.run(run)).deadline_at == deadline + 2 * MINUTE
 
 
-async def test_a_run_that_began_in_an_outage_gets_the_rest_of_its_time(practice: CrawlWorld) -> None:
-    await go_away(practice, Endpoint.OPTIONS)
-    practice.clock.time += HOUR
-    run = await practice.start()
-    deadline = (await practice.run(run)).deadline_at
+async def test_a_run_that_began_in_an_outage_gets_the_rest_of_its_time(world: CrawlWorld) -> None:
+    await go_away(world, Endpoint.OPTIONS)
+    world.clock.time += HOUR
+    run = await world.start()
+    deadline = (await world.run(run)).deadline_at
     assert deadline is not None
-    practice.clock.time += MINUTE
-    await come_back(practice, Endpoint.OPTIONS)
-    assert (await practice.run(run)).deadline_at == deadline + MINUTE
+    world.clock.time += MINUTE
+    await come_back(world, Endpoint.OPTIONS)
+    assert (await world.run(run)).deadline_at == deadline + MINUTE
 
 
 async def test_a_question_that_opens_a_circuit_gives_back_the_tries_of_tasks(inline_store: SqlStore) -> None:
-    practice = await CrawlWorld(inline_store).open()
-    run = await practice.start()
-    (page,) = await practice.claim()
-    await practice.answer(page)
-    details = [each for each in await practice.claim() if each.task.task_type is TaskType.PRODUCT_DETAIL]
+    world = await CrawlWorld(inline_store).open()
+    run = await world.start()
+    (page,) = await world.claim()
+    await world.answer(page)
+    details = [each for each in await world.claim() if each.task.task_type is TaskType.PRODUCT_DETAIL]
     for each in details[:2]:
-        practice.clock.time += SECOND
-        await practice.answer(each, BROKEN)
-    tried = [task for task in await practice.tasks(run) if task.retry_count]
+        world.clock.time += SECOND
+        await world.answer(each, BROKEN)
+    tried = [task for task in await world.tasks(run) if task.retry_count]
     assert [task.status for task in tried] == [TaskStatus.RETRY] * 2
 
-    practice.clock.time += SECOND
-    await see(practice, *(seen(Endpoint.DETAIL, 50 + n, practice.now, fails=True) for n in range(3)))
-    assert [task for task in await practice.tasks(run) if task.retry_count] == []
+    world.clock.time += SECOND
+    await see(world, *(seen(Endpoint.DETAIL, 50 + n, world.now, fails=True) for n in range(3)))
+    assert [task for task in await world.tasks(run) if task.retry_count] == []
 
 
-async def test_a_claim_names_no_time_that_has_passed_for_an_endpoint_that_no_task_needs(practice: CrawlWorld) -> None:
-    run = await practice.start()
-    (page,) = await practice.claim()
-    await practice.answer(page)
-    later = practice.now + HOUR
-    waiting = [task for task in await practice.tasks(run) if task.may_start]
+async def test_a_claim_names_no_time_that_has_passed_for_an_endpoint_that_no_task_needs(world: CrawlWorld) -> None:
+    run = await world.start()
+    (page,) = await world.claim()
+    await world.answer(page)
+    later = world.now + HOUR
+    waiting = [task for task in await world.tasks(run) if task.may_start]
     tasks = [replace(task, available_at=later) for task in waiting]
-    await practice.store.transact(lambda tx: tx.tasks.save(tasks, later))
-    await go_away(practice, Endpoint.LIST)
-    practice.clock.time += timedelta(minutes=10)
-    claims = await practice.claims()
+    await world.store.transact(lambda tx: tx.tasks.save(tasks, later))
+    await go_away(world, Endpoint.LIST)
+    world.clock.time += timedelta(minutes=10)
+    claims = await world.claims()
     assert (claims.taken, claims.not_before) == ((), later)
 
 
 async def test_a_claim_leaves_a_probe_about_a_product_that_failed_before_and_does_not_look_again_at_once(
-    practice: CrawlWorld,
+    world: CrawlWorld,
 ) -> None:
-    run = await practice.start()
-    (page,) = await practice.claim()
-    await practice.answer(page)
-    subjects = [task.subject for task in await practice.tasks(run) if task.task_type is TaskType.PRODUCT_DETAIL]
+    run = await world.start()
+    (page,) = await world.claim()
+    await world.answer(page)
+    subjects = [task.subject for task in await world.tasks(run) if task.task_type is TaskType.PRODUCT_DETAIL]
 
     def fail(tx: Transaction) -> None:
-        circuit = tx.marketplace.hold(Endpoint.DETAIL, practice.now)
-        tx.marketplace.save(circuit.with_failed_subjects(subjects), practice.now)
+        circuit = tx.marketplace.hold(Endpoint.DETAIL, world.now)
+        tx.marketplace.save(circuit.with_failed_subjects(subjects), world.now)
 
-    await go_away(practice, Endpoint.DETAIL)
-    await practice.store.transact(fail)
-    practice.clock.time += MINUTE
-    taken = await practice.claim()
+    await go_away(world, Endpoint.DETAIL)
+    await world.store.transact(fail)
+    world.clock.time += MINUTE
+    taken = await world.claim()
     assert {each.task.task_type for each in taken} == {TaskType.PRODUCT_OPTION}
-    not_before = (await practice.claims()).not_before
+    not_before = (await world.claims()).not_before
     assert not_before is not None
-    assert not_before > practice.now
-    practice.clock.time = not_before
-    (probe,) = await practice.claim()
+    assert not_before > world.now
+    world.clock.time = not_before
+    (probe,) = await world.claim()
     assert (probe.task.task_type, probe.is_endpoint_probe) == (TaskType.PRODUCT_DETAIL, True)
 
 
-async def test_an_outage_does_not_reopen_a_run_that_a_person_cancelled(practice: CrawlWorld) -> None:
-    run = await practice.start()
-    (page,) = await practice.claim()
-    await practice.answer(page)
-    details = [each for each in await practice.claim() if each.task.task_type is TaskType.PRODUCT_DETAIL]
+async def test_an_outage_does_not_reopen_a_run_that_a_person_cancelled(world: CrawlWorld) -> None:
+    run = await world.start()
+    (page,) = await world.claim()
+    await world.answer(page)
+    details = [each for each in await world.claim() if each.task.task_type is TaskType.PRODUCT_DETAIL]
     for each in details[:2]:
-        practice.clock.time += SECOND
-        await practice.answer(each, BROKEN)
-    reason = Failure.of(FailureCode.CANCELLED, practice.now)
-    draw = ReplayableIds(practice.ids)
-    await practice.store.transact(
-        lambda tx: cancel_execution(tx, run, reason, practice.rules, draw.replay(), practice.now)
-    )
+        world.clock.time += SECOND
+        await world.answer(each, BROKEN)
+    reason = Failure.of(FailureCode.CANCELLED, world.now)
+    draw = ReplayableIds(world.ids)
+    await world.store.transact(lambda tx: cancel_execution(tx, run, reason, world.rules, draw.replay(), world.now))
 
-    practice.clock.time += SECOND
-    await go_away(practice, Endpoint.DETAIL)
-    ended = await practice.run(run)
+    world.clock.time += SECOND
+    await go_away(world, Endpoint.DETAIL)
+    ended = await world.run(run)
     assert (ended.status, ended.failure) == (ExecutionStatus.FAILED, reason)
-    cancelled = [await practice.task(each.task.task_id) for each in details[:2]]
+    cancelled = [await world.task(each.task.task_id) for each in details[:2]]
     assert [task.status for task in cancelled] == [TaskStatus.FAILED] * 2
 
 
@@ -189,60 +187,60 @@ async def test_an_outage_does_not_reopen_a_run_that_a_person_cancelled(practice:
 async def test_an_outage_reopens_a_task_that_failed_for_it_and_no_other(
     inline_store: SqlStore, code: str, status: TaskStatus
 ) -> None:
-    practice = await CrawlWorld(inline_store).open()
-    await practice.start()
-    (page,) = await practice.claim()
-    await practice.answer(page)
-    detail = next(each for each in await practice.claim() if each.task.task_type is TaskType.PRODUCT_DETAIL)
-    await practice.answer(detail, BROKEN)
-    task = await practice.task(detail.task.task_id)
-    why = Failure.of(FailureCode(code), practice.now, status=503, times=3)
-    failed = replace(task.publish_and_start(worker_id(), practice.now).fail(why, practice.now), is_final=True)
+    world = await CrawlWorld(inline_store).open()
+    await world.start()
+    (page,) = await world.claim()
+    await world.answer(page)
+    detail = next(each for each in await world.claim() if each.task.task_type is TaskType.PRODUCT_DETAIL)
+    await world.answer(detail, BROKEN)
+    task = await world.task(detail.task.task_id)
+    why = Failure.of(FailureCode(code), world.now, status=503, times=3)
+    failed = replace(task.publish_and_start(worker_id(), world.now).fail(why, world.now), is_final=True)
 
     def end(tx: Transaction) -> None:
-        tx.tasks.save([failed], practice.now)
+        tx.tasks.save([failed], world.now)
         execution = tx.executions.get(task.execution_id)
         assert execution is not None
-        tx.executions.save(execution.record(practice.now, failed=1))
+        tx.executions.save(execution.record(world.now, failed=1))
 
-    await practice.store.transact(end)
-    practice.clock.time += SECOND
-    await go_away(practice, Endpoint.DETAIL)
-    assert (await practice.task(task.task_id)).status is status
+    await world.store.transact(end)
+    world.clock.time += SECOND
+    await go_away(world, Endpoint.DETAIL)
+    assert (await world.task(task.task_id)).status is status
 
 
 async def test_an_outage_gives_agents_back_their_health_their_freedom_and_their_circuit(inline_store: SqlStore) -> None:
-    practice = await CrawlWorld(inline_store, products=9, limits=Limits(per_second=1, margin=timedelta(0))).open()
-    await practice.start()
-    (page,) = await practice.claim()
-    await practice.answer(page)
+    world = await CrawlWorld(inline_store, products=9, limits=Limits(per_second=1, margin=timedelta(0))).open()
+    await world.start()
+    (page,) = await world.claim()
+    await world.answer(page)
     details: dict[int, Claim] = {}
     while len(details) < 3:
-        practice.clock.time += SECOND
-        for each in await practice.claim():
+        world.clock.time += SECOND
+        for each in await world.claim():
             if each.task.task_type is TaskType.PRODUCT_DETAIL:
                 details[each.candidate.row] = each
-    ill = replace(await practice.agent(1), health_score=35)
+    ill = replace(await world.agent(1), health_score=35)
 
     def make_ill(tx: Transaction) -> None:
         tx.agents.save({1: ill})
         circuits = tx.circuits.get_rows([1])
         tx.circuits.save({1: replace(circuits[1], failure_count=2)}, [])
 
-    await practice.store.transact(make_ill)
+    await world.store.transact(make_ill)
     for row in (1, 2):
-        practice.clock.time += SECOND
-        await practice.answer(details[row], BROKEN)
-    assert (await practice.agent(1)).status is AgentStatus.SUSPENDED
-    assert (await circuit_of(practice, 1)).state is CircuitState.OPEN
-    practice.clock.time += SECOND
-    await practice.answer(details[3], BROKEN)
+        world.clock.time += SECOND
+        await world.answer(details[row], BROKEN)
+    assert (await world.agent(1)).status is AgentStatus.SUSPENDED
+    assert (await circuit_of(world, 1)).state is CircuitState.OPEN
+    world.clock.time += SECOND
+    await world.answer(details[3], BROKEN)
 
-    agent, circuit = await practice.agent(1), await circuit_of(practice, 1)
+    agent, circuit = await world.agent(1), await circuit_of(world, 1)
     assert (agent.status, agent.health_score) == (AgentStatus.AVAILABLE, 35)
     assert (circuit.state, circuit.failure_count) == (CircuitState.CLOSED, 2)
-    assert [(await practice.agent(row)).health_score for row in (2, 3)] == [100, 100]
+    assert [(await world.agent(row)).health_score for row in (2, 3)] == [100, 100]
 
 
-async def circuit_of(practice: CrawlWorld, row: int) -> Circuit:
-    return (await practice.store.read(lambda tx: tx.circuits.get_rows([row])))[row]
+async def circuit_of(world: CrawlWorld, row: int) -> Circuit:
+    return (await world.store.read(lambda tx: tx.circuits.get_rows([row])))[row]

@@ -58,17 +58,17 @@ class ScriptedMarketplace(MustitMarketplace):
         return await self._answer(url)
 
 
-def a_crawl(practice: CrawlWorld, marketplace: MustitMarketplace | None = None, concurrency: int = 2) -> Crawl:
+def a_crawl(world: CrawlWorld, marketplace: MustitMarketplace | None = None, concurrency: int = 2) -> Crawl:
     return Crawl(
-        store=practice.store,
-        marketplace=marketplace or practice.market,
-        clock=practice.clock,
-        ids=ids(3, practice.clock),
+        store=world.store,
+        marketplace=marketplace or world.market,
+        clock=world.clock,
+        ids=ids(3, world.clock),
         rng=rng(),
         sealer=AesGcmSealer([("k", b"0" * 32)]),
         worker_id=worker_id(1),
-        rules=practice.rules,
-        tuning=Tuning(practice.limits, practice.host, concurrency),
+        rules=world.rules,
+        tuning=Tuning(world.limits, world.host, concurrency),
     )
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from time import monotonic
 
 from sqlalchemy import Engine
+from tests import waiting
 from tests.builders import a_context
 from tests.faults.processes import Program, SimulatorProcess, count, is_settled, register_at
 from tests.waiting import wait_until
@@ -33,6 +34,8 @@ from sellerwatch.operations.resyncs import start_resync
 from sellerwatch.sellers.commands import run_now
 from sellerwatch.simulator.rng import seeded_rng
 
+#: Seconds that a step of a large resync may take.
+LONG = 1800.0
 SNAPSHOTS = "SELECT COUNT(*) FROM product_outbox WHERE event_type = 'PRODUCT_SNAPSHOT'"
 GONE = "SELECT COUNT(*) FROM products WHERE deleted_at IS NOT NULL"
 LEFT = "SELECT COUNT(*) FROM resyncs WHERE status = 'RUNNING'"
@@ -123,6 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--products", type=int, default=20_000)
     parser.add_argument("--sellers", type=int, default=4)
     options = parser.parse_args(arguments)
+    waiting.PATIENCE = LONG
     with tempfile.TemporaryDirectory() as name:
         folder, database = Path(name), Path(name) / "sellerwatch.db"
         engine: Engine = make_engine(f"sqlite:///{database}")

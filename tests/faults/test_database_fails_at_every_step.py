@@ -34,13 +34,13 @@ def crawl(template: Path, *, away_at: int = 0, too_late_at: int = 0) -> dict[str
     """A whole crawl by one service; returns how often it could have failed in each way: a read changes nothing, so its
     answer cannot come too late."""
 
-    async def story(stage: ServiceWorld) -> dict[str, int]:
-        await begin(stage)
+    async def story(world: ServiceWorld) -> dict[str, int]:
+        await begin(world)
         away, too_late = Countdown(away_at), Countdown(too_late_at)
-        store = ShakyStore(stage.store, stage.clock, away, too_late=too_late)
-        async with stage.serving(schedules=True, store=store) as service:
-            await stage.until(lambda: is_done(stage), service)
-        await check(stage)
+        store = ShakyStore(world.store, world.clock, away, too_late=too_late)
+        async with world.serving(schedules=True, store=store) as service:
+            await world.until(lambda: is_done(world), service)
+        await check(world)
         return {"away_at": away.calls, "too_late_at": too_late.calls}
 
     return play(template, story, settings=SETTINGS, sellers=1, products=4)

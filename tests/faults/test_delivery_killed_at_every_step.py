@@ -45,25 +45,25 @@ MOODS = [
 PATIENCE = 24 * 3600.0
 
 
-async def live(practice: DeliveryWorld, life: Life) -> None:
+async def live(world: DeliveryWorld, life: Life) -> None:
     """A sender: delivers until nothing is left, or until its life is over."""
     bystanders = asyncio.all_tasks()
-    store = MortalStore(practice.store, practice.clock, life)
-    receiver = MortalReceiver(practice.wire, life)
-    delivery = await practice.delivery(RULES, store=store, receiver=receiver)
+    store = MortalStore(world.store, world.clock, life)
+    receiver = MortalReceiver(world.wire, life)
+    delivery = await world.delivery(RULES, store=store, receiver=receiver)
 
     async def tend() -> None:
         while True:
-            await practice.beat(delivery)
+            await world.beat(delivery)
             await delivery.recover(LAPSE)
-            await practice.clock.sleep(10)
+            await world.clock.sleep(10)
 
     async def drained() -> None:
-        end = practice.clock.monotonic() + PATIENCE
-        counting = await practice.delivery(RULES)
+        end = world.clock.monotonic() + PATIENCE
+        counting = await world.delivery(RULES)
         while await counting.pending():
-            assert practice.clock.monotonic() < end, "it waits for ever"
-            await practice.clock.sleep(1)
+            assert world.clock.monotonic() < end, "it waits for ever"
+            await world.clock.sleep(1)
 
     running = Running(delivery)
     await running.__aenter__()
@@ -88,27 +88,27 @@ def story(template: Path, mood: ServerMode, *ends: int) -> list[str]:
     """Lives that end at these steps, one after the other, and a last one that is let live; returns its steps."""
     loop = VirtualLoop(LATER)
     store = store_in_memory(template, VirtualClock(loop))
-    practice = DeliveryWorld(store, seed=3, loop=loop)
+    world = DeliveryWorld(store, seed=3, loop=loop)
 
     async def told() -> list[str]:
-        practice.wire.latency = 0.3
+        world.wire.latency = 0.3
         for _ in range(2):
-            await practice.tell(1, 2, 3, 4)
-        practice.behave(mood, requests=5, wait=7)
+            await world.tell(1, 2, 3, 4)
+        world.behave(mood, requests=5, wait=7)
         for ends_at in ends:
-            await live(practice, Life(ends_at))
-            await practice.clock.sleep(LAPSE.total_seconds() + 1)
+            await live(world, Life(ends_at))
+            await world.clock.sleep(LAPSE.total_seconds() + 1)
         last = Life()
-        await live(practice, last)
-        assert {m.status for m in await practice.messages()} == {MessageStatus.COMPLETED}
-        assert (await practice.verdicts()).count("DELIVERED") == 8
+        await live(world, last)
+        assert {m.status for m in await world.messages()} == {MessageStatus.COMPLETED}
+        assert (await world.verdicts()).count("DELIVERED") == 8
         return last.steps
 
     try:
-        steps = practice.play(told())
+        steps = world.play(told())
     finally:
         store.close()
-    practice.check_everything_arrived()
+    world.check_everything_arrived()
     return steps
 
 

@@ -32,17 +32,17 @@ PRODUCTS = 4
 SHARES = 4
 
 
-async def live(stage: ServiceWorld, life: Life) -> None:
+async def live(world: ServiceWorld, life: Life) -> None:
     """A process: starts what is due, crawls and delivers until all is done, or until its life is over."""
     doors = {
-        "store": MortalStore(stage.store, stage.clock, life),
-        "transport": MortalTransport(stage.transport, life),
-        "receiver": MortalReceiver(stage.receiver, life),
+        "store": MortalStore(world.store, world.clock, life),
+        "transport": MortalTransport(world.transport, life),
+        "receiver": MortalReceiver(world.receiver, life),
     }
     bystanders = asyncio.all_tasks()
-    async with stage.service(schedules=True, **doors) as service:  # type: ignore[arg-type]
+    async with world.service(schedules=True, **doors) as service:  # type: ignore[arg-type]
         running = asyncio.create_task(service.run())
-        done = asyncio.create_task(stage.until(lambda: is_done(stage)))
+        done = asyncio.create_task(world.until(lambda: is_done(world)))
         over = asyncio.create_task(life.over.wait())
         await asyncio.wait((done, over), return_when=asyncio.FIRST_COMPLETED)
         if not life.over.is_set():
@@ -56,31 +56,31 @@ async def live(stage: ServiceWorld, life: Life) -> None:
         await asyncio.gather(*dying, return_exceptions=True)
 
 
-async def is_done(stage: ServiceWorld) -> bool:
-    now = stage.clock.now()
+async def is_done(world: ServiceWorld) -> bool:
+    now = world.clock.now()
 
     def look(tx: Transaction) -> bool:
         runs = tx.executions.running() or tx.executions.pending()
         return not (tx.schedules.due(now) or runs or tx.outbox_queries(OutboxKind.PRODUCT).pending())
 
-    return await stage.store.read(look)
+    return await world.store.read(look)
 
 
-async def begin(stage: ServiceWorld, crawled: bool = False) -> None:
+async def begin(world: ServiceWorld, crawled: bool = False) -> None:
     """A seller whose run is due; with `crawled` one that was crawled before: three of its products changed since, and
     the fourth is gone."""
-    await stage.leave_agents(AGENTS)
-    sellers = await stage.register_all(due=None if crawled else stage.clock.now())
+    await world.leave_agents(AGENTS)
+    sellers = await world.register_all(due=None if crawled else world.clock.now())
     if crawled:
-        async with stage.serving() as service:
-            await stage.crawl_all(service, sellers)
-        world = stage.simulator.world
-        changed = {mutation.item_no for mutation in world.mutate(3, seeded_rng("changes"), CHANGES_ONLY)}
-        (gone,) = set(world.listing(sellers[0])) - changed
-        world.vanish(gone)
-        now = stage.clock.now()
-        await stage.store.transact(lambda tx: _make_due(tx, sellers[0], now))
-    await stage.clock.sleep(400)  # past the seller's own moment
+        async with world.serving() as service:
+            await world.crawl_all(service, sellers)
+        shop = world.simulator.world
+        changed = {mutation.item_no for mutation in shop.mutate(3, seeded_rng("changes"), CHANGES_ONLY)}
+        (gone,) = set(shop.listing(sellers[0])) - changed
+        shop.vanish(gone)
+        now = world.clock.now()
+        await world.store.transact(lambda tx: _make_due(tx, sellers[0], now))
+    await world.clock.sleep(400)  # past the seller's own moment
 
 
 def _make_due(tx: Transaction, seller_id: SellerId, now: datetime) -> None:
@@ -89,26 +89,26 @@ def _make_due(tx: Transaction, seller_id: SellerId, now: datetime) -> None:
     tx.schedules.save(schedule.ran(now, now))
 
 
-async def check(stage: ServiceWorld, crawled: bool = False) -> None:
+async def check(world: ServiceWorld, crawled: bool = False) -> None:
     """The truth arrived, each event once, and nothing is left lying about."""
-    stage.check_world()
-    await stage.check_books()
-    types = [event.event_type for event in stage.simulator.product_server.events()]
+    world.check_world()
+    await world.check_books()
+    types = [event.event_type for event in world.simulator.product_server.events()]
     later = ["PRODUCT_DELETED", *["PRODUCT_UPDATED"] * 3] if crawled else []
     assert types[:PRODUCTS] == ["PRODUCT_CREATED"] * PRODUCTS
     assert sorted(types[PRODUCTS:]) == later
-    assert await stage.count("SELECT COUNT(*) FROM held_parts") == 0
-    assert await stage.count("SELECT COUNT(*) FROM product_changes") == len(types)
+    assert await world.count("SELECT COUNT(*) FROM held_parts") == 0
+    assert await world.count("SELECT COUNT(*) FROM product_changes") == len(types)
 
 
 def steps_of(template: Path | str, crawled: bool) -> list[str]:
     """Every step of a life that nobody ends."""
 
-    async def story(stage: ServiceWorld) -> list[str]:
-        await begin(stage, crawled)
+    async def story(world: ServiceWorld) -> list[str]:
+        await begin(world, crawled)
         life = Life()
-        await live(stage, life)
-        await check(stage, crawled)
+        await live(world, life)
+        await check(world, crawled)
         return life.steps
 
     return play(template, story, settings=SETTINGS, sellers=1, products=PRODUCTS)
@@ -117,13 +117,13 @@ def steps_of(template: Path | str, crawled: bool) -> list[str]:
 def survive(template: Path | str, crawled: bool, *ends: int) -> None:
     """Lives that end at these steps, one after the other, and a last one that is let live."""
 
-    async def story(stage: ServiceWorld) -> None:
-        await begin(stage, crawled)
+    async def story(world: ServiceWorld) -> None:
+        await begin(world, crawled)
         for ends_at in ends:
-            await live(stage, Life(ends_at))
-            await stage.clock.sleep(stage.settings.visibility_seconds + 1)
-        await live(stage, Life())
-        await check(stage, crawled)
+            await live(world, Life(ends_at))
+            await world.clock.sleep(world.settings.visibility_seconds + 1)
+        await live(world, Life())
+        await check(world, crawled)
 
     play(template, story, settings=SETTINGS, sellers=1, products=PRODUCTS)
 

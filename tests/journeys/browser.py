@@ -89,7 +89,7 @@ class ConsoleInBrowser:
 
 
 @contextmanager
-def staged(template: Path, folder: Path) -> Iterator[ConsoleInBrowser]:
+def opened_console(template: Path, folder: Path) -> Iterator[ConsoleInBrowser]:
     """Five sellers of sixty products, asked slowly enough that a run can be watched; a receiver that is asked once."""
     database = Path(shutil.copyfile(template, folder / "console.db"))
     settings = settings_of(

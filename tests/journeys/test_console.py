@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 from tests.cli.conftest import clean_environment
-from tests.journeys.browser import PASSWORD, PHONE, ConsoleInBrowser, grave_findings, latin_words, shot, staged
+from tests.journeys.browser import PASSWORD, PHONE, ConsoleInBrowser, grave_findings, latin_words, opened_console, shot
 
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.catalog.product import PartType
@@ -32,18 +32,18 @@ NAMES = {"seller", "Sellerwatch", "English", "CSV", "JSON", "HTTP", "ID", "UTC"}
 
 
 @pytest.fixture(scope="module")
-def whole_stage(migrated_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleInBrowser]:
-    with staged(migrated_template, tmp_path_factory.mktemp("console")) as made:
+def whole_console(migrated_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleInBrowser]:
+    with opened_console(migrated_template, tmp_path_factory.mktemp("console")) as made:
         yield made
 
 
 @pytest.fixture
-def stage(whole_stage: ConsoleInBrowser) -> Iterator[ConsoleInBrowser]:
+def console(whole_console: ConsoleInBrowser) -> Iterator[ConsoleInBrowser]:
     """No journey leaves a complaint of the browser behind: no script that failed, nothing the policy kept out."""
-    whole_stage.wrongs.clear()
-    whole_stage.simulator.product_server.behave(ServerBehaviour())
-    yield whole_stage
-    assert whole_stage.wrongs == []
+    whole_console.wrongs.clear()
+    whole_console.simulator.product_server.behave(ServerBehaviour())
+    yield whole_console
+    assert whole_console.wrongs == []
 
 
 def crawl(page: Page, seller: str) -> None:
@@ -56,21 +56,21 @@ def crawl(page: Page, seller: str) -> None:
     assert page.evaluate("window.stayed") is True
 
 
-def known(stage: ConsoleInBrowser, seller: str) -> None:
+def known(console: ConsoleInBrowser, seller: str) -> None:
     """A seller that is registered already."""
-    stage.wait(stage.world.register([SellerId(seller)], "가게"))
+    console.wait(console.world.register([SellerId(seller)], "가게"))
 
 
-def test_the_first_log_in_chooses_a_password_of_its_own(stage: ConsoleInBrowser) -> None:
-    page = stage.page()
+def test_the_first_log_in_chooses_a_password_of_its_own(console: ConsoleInBrowser) -> None:
+    page = console.page()
     page.goto("/")
     expect(page.get_by_role("heading", name="Sellerwatch")).to_be_visible()
     shot(page, "login")
     page.get_by_label("User").fill("admin")
-    page.get_by_label("Password").fill(stage.first_password)
+    page.get_by_label("Password").fill(console.first_password)
     page.get_by_role("button", name="Log in").click()
     expect(page.get_by_role("heading", name="Choose a password")).to_be_visible()
-    page.get_by_label("Current password").fill(stage.first_password)
+    page.get_by_label("Current password").fill(console.first_password)
     page.get_by_label("New password").fill("a horse of my own")
     page.get_by_role("button", name="Save and log in").click()
     expect(page.get_by_role("heading", name="Overview")).to_be_visible()
@@ -82,9 +82,9 @@ def test_the_first_log_in_chooses_a_password_of_its_own(stage: ConsoleInBrowser)
     expect(page.get_by_label("Password")).to_be_visible()
 
 
-def test_a_seller_is_registered_run_and_watched_to_its_end(stage: ConsoleInBrowser) -> None:
-    page = stage.page()
-    stage.log_in(page)
+def test_a_seller_is_registered_run_and_watched_to_its_end(console: ConsoleInBrowser) -> None:
+    page = console.page()
+    console.log_in(page)
     page.keyboard.press("g")
     page.keyboard.press("s")
     expect(page.get_by_role("heading", name="Sellers")).to_be_visible()
@@ -112,15 +112,15 @@ def test_a_seller_is_registered_run_and_watched_to_its_end(stage: ConsoleInBrows
     expect(page.locator("#state dl")).to_contain_text("completed")
 
 
-def test_a_products_difference_is_seen_after_a_change_and_its_whole_story_told(stage: ConsoleInBrowser) -> None:
-    page = stage.page()
-    stage.log_in(page)
-    known(stage, "seller_0002")
+def test_a_products_difference_is_seen_after_a_change_and_its_whole_story_told(console: ConsoleInBrowser) -> None:
+    page = console.page()
+    console.log_in(page)
+    known(console, "seller_0002")
     crawl(page, "seller_0002")
-    item = int(stage.simulator.world.listing("seller_0002", 0, 1)[0])
-    before = (stage.simulator.world.truth(item) or {})["prices"]["selling"]
-    stage.simulator.world.change(item, random.Random(1), "reprice")
-    after = (stage.simulator.world.truth(item) or {})["prices"]["selling"]
+    item = int(console.simulator.world.listing("seller_0002", 0, 1)[0])
+    before = (console.simulator.world.truth(item) or {})["prices"]["selling"]
+    console.simulator.world.change(item, random.Random(1), "reprice")
+    after = (console.simulator.world.truth(item) or {})["prices"]["selling"]
     crawl(page, "seller_0002")
     page.goto("/products")
     page.get_by_label("Item number").fill(str(item))
@@ -141,11 +141,11 @@ def test_a_products_difference_is_seen_after_a_change_and_its_whole_story_told(s
     shot(page, "why")
 
 
-def test_an_event_that_failed_is_replayed_after_a_look_at_what_will_happen(stage: ConsoleInBrowser) -> None:
-    page = stage.page()
-    stage.log_in(page)
-    known(stage, "seller_0003")
-    stage.simulator.product_server.behave(ServerBehaviour(ServerMode.ERROR, requests=2))
+def test_an_event_that_failed_is_replayed_after_a_look_at_what_will_happen(console: ConsoleInBrowser) -> None:
+    page = console.page()
+    console.log_in(page)
+    known(console, "seller_0003")
+    console.simulator.product_server.behave(ServerBehaviour(ServerMode.ERROR, requests=2))
     crawl(page, "seller_0003")
     page.goto("/")
     need = page.locator("#needs li", has_text="events could not be delivered")
@@ -165,9 +165,9 @@ def test_an_event_that_failed_is_replayed_after_a_look_at_what_will_happen(stage
     expect(page.locator("#needs")).not_to_contain_text("could not be delivered")
 
 
-def test_an_agent_is_suspended_and_recovered(stage: ConsoleInBrowser) -> None:
-    page = stage.page()
-    stage.log_in(page)
+def test_an_agent_is_suspended_and_recovered(console: ConsoleInBrowser) -> None:
+    page = console.page()
+    console.log_in(page)
     page.goto("/agents")
     page.locator(".heat a", has_text="#42").click()
     expect(page.get_by_role("heading", name="Agent #42")).to_be_visible()
@@ -190,15 +190,15 @@ def test_an_agent_is_suspended_and_recovered(stage: ConsoleInBrowser) -> None:
     expect(page.locator("#table-audit tbody tr").first).to_contain_text("agent recovered")
 
 
-def test_a_mass_removal_waits_until_it_is_confirmed(stage: ConsoleInBrowser) -> None:
-    page = stage.page()
-    stage.log_in(page)
-    known(stage, "seller_0004")
+def test_a_mass_removal_waits_until_it_is_confirmed(console: ConsoleInBrowser) -> None:
+    page = console.page()
+    console.log_in(page)
+    known(console, "seller_0004")
     crawl(page, "seller_0004")
-    world = stage.simulator.world
-    gone = [int(item) for item in world.listing("seller_0004", 0, 30)]
+    shop = console.simulator.world
+    gone = [int(item) for item in shop.listing("seller_0004", 0, 30)]
     for item in gone:
-        world.vanish(item)
+        shop.vanish(item)
     crawl(page, "seller_0004")
     page.goto("/")
     page.locator("#needs li", has_text="mass removal awaits review").get_by_role("link").click()
@@ -215,9 +215,9 @@ def test_a_mass_removal_waits_until_it_is_confirmed(stage: ConsoleInBrowser) -> 
     expect(page.locator("#live .head .pill")).to_have_text("deleted")
 
 
-def test_a_viewer_sees_everything_and_may_change_nothing(stage: ConsoleInBrowser) -> None:
-    page = stage.page()
-    stage.log_in(page, "viewer")
+def test_a_viewer_sees_everything_and_may_change_nothing(console: ConsoleInBrowser) -> None:
+    page = console.page()
+    console.log_in(page, "viewer")
     expect(page.locator(".who")).to_contain_text("viewer")
     for path in ("/agents/7", "/outbox", "/sellers"):
         page.goto(path)
@@ -225,7 +225,7 @@ def test_a_viewer_sees_everything_and_may_change_nothing(stage: ConsoleInBrowser
     page.goto("/agents/7/block")
     expect(page.get_by_role("alert")).to_have_text("This requires the role admin.")
     shot(page, "viewer-refused")
-    stage.wrongs = [said for said in stage.wrongs if "403" not in said]
+    console.wrongs = [said for said in console.wrongs if "403" not in said]
 
 
 PAGES = (
@@ -251,25 +251,25 @@ PAGES = (
 
 @dataclass(frozen=True)
 class Furnished:
-    """A stage with something of everything on it, and the pages of that."""
+    """A console with something of everything, and its pages."""
 
-    stage: ConsoleInBrowser
+    console: ConsoleInBrowser
     pages: tuple[str, ...]
 
 
 @pytest.fixture
-def furnished(stage: ConsoleInBrowser) -> Furnished:
+def furnished(console: ConsoleInBrowser) -> Furnished:
     """Made once, whoever was here before: a seller that was crawled, a case and a removal. Nothing that failed: the
     journeys count that, and run in any order."""
     seller = SellerId("seller_0005")
-    if stage.do(lambda tx: tx.sellers.get(seller)) is None:
-        known(stage, "seller_x")
-        known(stage, seller)
-        page = stage.page()
-        stage.log_in(page)
+    if console.do(lambda tx: tx.sellers.get(seller)) is None:
+        known(console, "seller_x")
+        known(console, seller)
+        page = console.page()
+        console.log_in(page)
         crawl(page, seller)
         page.context.close()
-    now = stage.service.crawl.clock.now()
+    now = console.service.crawl.clock.now()
 
     def work(tx: Transaction) -> tuple[str, ...]:
         run = tx.execution_queries.newest(seller_id=seller, status=None, limit=1)[0].execution_id
@@ -294,14 +294,14 @@ def furnished(stage: ConsoleInBrowser) -> Furnished:
             f"/removals/{removal}/confirm",
         )
 
-    return Furnished(stage, (*PAGES, *stage.do(work)))
+    return Furnished(console, (*PAGES, *console.do(work)))
 
 
 def test_no_page_has_a_serious_fault_for_who_cannot_see_or_point(furnished: Furnished) -> None:
-    page = furnished.stage.page()
+    page = furnished.console.page()
     page.goto("/login")
     found = {"/login": grave_findings(page)}
-    furnished.stage.log_in(page)
+    furnished.console.log_in(page)
     for path in furnished.pages:
         page.goto(path)
         found[path] = grave_findings(page)
@@ -309,8 +309,8 @@ def test_no_page_has_a_serious_fault_for_who_cannot_see_or_point(furnished: Furn
 
 
 def test_in_the_dark_everything_can_be_told_from_what_is_behind_it(furnished: Furnished) -> None:
-    page = furnished.stage.page(scheme="dark")
-    furnished.stage.log_in(page)
+    page = furnished.console.page(scheme="dark")
+    furnished.console.log_in(page)
     found = {}
     for path in furnished.pages:
         page.goto(path)
@@ -320,8 +320,8 @@ def test_in_the_dark_everything_can_be_told_from_what_is_behind_it(furnished: Fu
 
 
 def test_in_korean_no_english_is_left_to_be_seen(furnished: Furnished) -> None:
-    page = furnished.stage.page()
-    furnished.stage.log_in(page)
+    page = furnished.console.page()
+    furnished.console.log_in(page)
     page.get_by_role("button", name="한국어").click()
     expect(page.get_by_role("heading", name="개요")).to_be_visible()
     expect(page.locator(".pulse")).to_have_text("실시간")
@@ -336,8 +336,8 @@ def test_in_korean_no_english_is_left_to_be_seen(furnished: Furnished) -> None:
 
 
 def test_on_a_phone_nothing_has_to_be_pushed_sideways(furnished: Furnished) -> None:
-    page = furnished.stage.page(PHONE)
-    furnished.stage.log_in(page)
+    page = furnished.console.page(PHONE)
+    furnished.console.log_in(page)
     wide = {}
     for path in furnished.pages:
         page.goto(path)
@@ -347,14 +347,14 @@ def test_on_a_phone_nothing_has_to_be_pushed_sideways(furnished: Furnished) -> N
     assert {path: width for path, width in wide.items() if width > 0} == {}
 
 
-def test_freshness_is_the_same_in_console_api_command_line_and_metrics(stage: ConsoleInBrowser) -> None:
+def test_freshness_is_the_same_in_console_api_command_line_and_metrics(console: ConsoleInBrowser) -> None:
     seller = "seller_0005"
-    known(stage, seller)
-    page = stage.page()
-    stage.log_in(page)
+    known(console, seller)
+    page = console.page()
+    console.log_in(page)
     crawl(page, seller)
     # One of sixty products has a part that was never read.
-    stage.do(lambda tx: tx.db.run(FORGET_A_PART, {"seller_id": seller}))
+    console.do(lambda tx: tx.db.run(FORGET_A_PART, {"seller_id": seller}))
     logged_in = page.request.post("/api/v1/auth/login", data={"user": "minji", "password": PASSWORD}).json()
     bearer = {"authorization": f"Bearer {logged_in['token']}"}
     shown = page.request.get(f"/api/v1/sellers/{seller}", headers=bearer).json()["freshness"]
@@ -362,7 +362,7 @@ def test_freshness_is_the_same_in_console_api_command_line_and_metrics(stage: Co
     listed = page.request.get(f"/api/v1/sellers?search={seller}", headers=bearer).json()["content"]
     assert [each["freshness"] for each in listed] == [shown]
     command = [sys.executable, "-m", "sellerwatch", "sellers", "show", seller, "--json"]
-    environment = clean_environment(DATABASE_URL=str(stage.store.engine.url))
+    environment = clean_environment(DATABASE_URL=str(console.store.engine.url))
     said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
     assert json.loads(said)["freshness"] == shown
     lines = page.request.get("/metrics", headers=bearer).text().splitlines()

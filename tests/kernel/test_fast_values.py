@@ -40,9 +40,9 @@ def test_a_field_that_is_not_there_is_refused() -> None:
 
 def test_a_value_made_of_its_fields_is_the_one_its_class_makes() -> None:
     task = a_task(1)
-    assert make_with(Task, **vars(task)) == task
+    assert make_with(Task, dict(vars(task))) == task
     with pytest.raises(FrozenInstanceError):
-        make_with(Task, **vars(task)).attempt = 8  # type: ignore[misc]
+        make_with(Task, dict(vars(task))).attempt = 8  # type: ignore[misc]
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ def _as_it_was() -> Iterator[None]:
 
 
 @pytest.fixture
-async def office(inline_store: SqlStore) -> AsyncIterator[ApiWorld]:
+async def world(inline_store: SqlStore) -> AsyncIterator[ApiWorld]:
     settings, clock = settings_of(), StoppedClock(NOW)
     simulator = simulator_of(settings, seed=1, sellers=2, products=12)
     async with simulated_service(settings, simulator, clock, store=inline_store) as service:
@@ -82,15 +82,15 @@ async def ask_everything(api: Api, token: str) -> list[int]:
 
 @pytest.mark.parametrize("form", ["console", "json"])
 async def test_no_error_writes_a_secret_to_the_log(
-    office: ApiWorld, capsys: pytest.CaptureFixture[str], form: Any
+    world: ApiWorld, capsys: pytest.CaptureFixture[str], form: Any
 ) -> None:
     logs.configure("debug", form)
-    token = office.admin.token or ""
-    no_passwords = replace(office.parts, passwords=PasswordHasher(BrokenPasswords()))
-    broken_store = SqlStore(office.store._engine, office.clock, BrokenRunner(), BrokenRunner())
-    no_store = replace(office.parts, service=replace(office.service, store=broken_store))
+    token = world.admin.token or ""
+    no_passwords = replace(world.parts, passwords=PasswordHasher(BrokenPasswords()))
+    broken_store = SqlStore(world.store._engine, world.clock, BrokenRunner(), BrokenRunner())
+    no_store = replace(world.parts, service=replace(world.service, store=broken_store))
     statuses = []
-    for parts in (office.parts, no_passwords, no_store):
+    for parts in (world.parts, no_passwords, no_store):
         statuses += await ask_everything(Api(make_app(parts)), token)
     said = capsys.readouterr().err
     assert statuses.count(500) >= 8

@@ -102,6 +102,14 @@ RESYNC: Moves = {
     ("RUNNING", "cancel"): "CANCELLED",
 }
 
+RESEND: Moves = {
+    ("RUNNING", "record"): "RUNNING",
+    ("RUNNING", "complete"): "COMPLETED",
+    ("RUNNING", "cancel"): "CANCELLED",
+    # Answers to what was under way when it was cancelled.
+    ("CANCELLED", "record"): "CANCELLED",
+}
+
 ALL: dict[str, Moves] = {
     "task": TASK,
     "execution": EXECUTION,
@@ -111,6 +119,7 @@ ALL: dict[str, Moves] = {
     "agent": AGENT,
     "circuit": CIRCUIT,
     "product": PRODUCT,
+    "resend": RESEND,
     "resync": RESYNC,
 }
 

@@ -15,6 +15,7 @@ from tests.machines.test_circuit_machine import CircuitMachine
 from tests.machines.test_execution_machine import ExecutionMachine
 from tests.machines.test_message_machine import MessageMachine
 from tests.machines.test_product_machine import ProductMachine
+from tests.machines.test_resend_machine import ResendMachine
 from tests.machines.test_resync_machine import ResyncMachine
 from tests.machines.test_seller_machine import SellerMachine
 from tests.machines.test_task_machine import TaskMachine
@@ -28,6 +29,7 @@ from sellerwatch.crawling.task import Task
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import Message
 from sellerwatch.outbox.seller_circuit import SellerCircuit
+from sellerwatch.outbox.resend import Resend
 from sellerwatch.schedules.schedule import Schedule
 from sellerwatch.sellers.seller import Seller
 
@@ -39,6 +41,7 @@ MACHINE_OF: dict[str, type[RuleBasedStateMachine]] = {
     "execution": ExecutionMachine,
     "message": MessageMachine,
     "product": ProductMachine,
+    "resend": ResendMachine,
     "resync": ResyncMachine,
     "schedule": SellerMachine,
     "seller": SellerMachine,
@@ -54,6 +57,7 @@ MACHINES: dict[type[Any], str] = {
     Execution: "test_execution_machine.py",
     Message: "test_message_machine.py",
     Product: "test_product_machine.py",
+    Resend: "test_resend_machine.py",
     Resync: "test_resync_machine.py",
     Schedule: "test_seller_machine.py",
     Seller: "test_seller_machine.py",

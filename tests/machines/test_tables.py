@@ -19,6 +19,7 @@ from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.task import OPEN_STATES, TASK_LIFE, Task, TaskStatus
 from sellerwatch.kernel.lifecycle import Lifecycle
 from sellerwatch.outbox.message import Message
+from sellerwatch.outbox.resend import Resend
 from sellerwatch.schedules.schedule import Schedule
 from sellerwatch.sellers.seller import Seller
 
@@ -33,6 +34,7 @@ NOUNS: dict[str, type[Any]] = {
     "agent": Agent,
     "circuit": Circuit,
     "product": Product,
+    "resend": Resend,
     "resync": Resync,
 }
 

@@ -24,37 +24,37 @@ COMPLETED, FAILED, WAITING, SENDING = (
 
 
 @pytest.fixture
-def practice(inline_store: SqlStore) -> DeliveryWorld:
+def world(inline_store: SqlStore) -> DeliveryWorld:
     return DeliveryWorld(inline_store)
 
 
-def test_every_event_arrives_once_in_the_order_of_its_product(practice: DeliveryWorld) -> None:
+def test_every_event_arrives_once_in_the_order_of_its_product(world: DeliveryWorld) -> None:
     async def scenario() -> Delivery[Any]:
         for _ in range(3):
-            await practice.tell(*range(1, 51))
-        delivery = await practice.delivery()
+            await world.tell(*range(1, 51))
+        delivery = await world.delivery()
         async with Running(delivery):
-            await practice.until_empty(delivery)
+            await world.until_empty(delivery)
         return delivery
 
-    delivery = practice.play(scenario())
-    practice.check_everything_arrived()
+    delivery = world.play(scenario())
+    world.check_everything_arrived()
     assert (delivery.delivered, delivery.retried, delivery.failed) == (150, 0, 0)
-    assert len(practice.wire.sent) == 150
+    assert len(world.wire.sent) == 150
 
 
-def test_an_event_that_arrived_is_completed_and_stamped(practice: DeliveryWorld) -> None:
+def test_an_event_that_arrived_is_completed_and_stamped(world: DeliveryWorld) -> None:
     async def scenario() -> None:
-        delivery = await practice.delivery()
+        delivery = await world.delivery()
         async with Running(delivery):
-            await practice.tell(1)
+            await world.tell(1)
             delivery.nudge()
-            await practice.until_empty(delivery)
-        (message,) = await practice.messages()
+            await world.until_empty(delivery)
+        (message,) = await world.messages()
         assert (message.status, message.worker_id, message.next_attempt_at) == (COMPLETED, None, None)
         assert message.sent_at is not None
 
-    practice.play(scenario())
+    world.play(scenario())
 
 
 @pytest.mark.parametrize(
@@ -68,177 +68,175 @@ def test_an_event_that_arrived_is_completed_and_stamped(practice: DeliveryWorld)
         ServerMode.REDIRECT,
     ],
 )
-def test_a_receiver_that_fails_for_a_while_gets_everything_in_the_end(
-    practice: DeliveryWorld, mode: ServerMode
-) -> None:
+def test_a_receiver_that_fails_for_a_while_gets_everything_in_the_end(world: DeliveryWorld, mode: ServerMode) -> None:
     async def scenario() -> None:
         for _ in range(2):
-            await practice.tell(*range(1, 31))
-        practice.behave(mode, requests=40)
-        delivery = await practice.delivery()
+            await world.tell(*range(1, 31))
+        world.behave(mode, requests=40)
+        delivery = await world.delivery()
         async with Running(delivery):
-            await practice.until_empty(delivery)
+            await world.until_empty(delivery)
         assert delivery.failed == 0
 
-    practice.play(scenario())
-    practice.check_everything_arrived()
+    world.play(scenario())
+    world.check_everything_arrived()
 
 
-def test_a_receiver_that_fails_by_chance_gets_everything_with_the_help_of_an_operator(practice: DeliveryWorld) -> None:
+def test_a_receiver_that_fails_by_chance_gets_everything_with_the_help_of_an_operator(world: DeliveryWorld) -> None:
     async def scenario() -> None:
         for _ in range(3):
-            await practice.tell(*range(1, 41))
-        practice.behave(ServerMode.ERROR_AFTER, probability=0.5)
-        delivery = await practice.delivery()
+            await world.tell(*range(1, 41))
+        world.behave(ServerMode.ERROR_AFTER, probability=0.5)
+        delivery = await world.delivery()
         async with Running(delivery):
-            await practice.until_empty(delivery)
-            while await practice.replay_failed():
+            await world.until_empty(delivery)
+            while await world.replay_failed():
                 delivery.nudge()
-                await practice.until_empty(delivery)
+                await world.until_empty(delivery)
 
-    practice.play(scenario())
-    practice.check_everything_arrived()
+    world.play(scenario())
+    world.check_everything_arrived()
 
 
-def test_the_tries_of_an_event_are_five_besides_its_first_and_lie_a_back_off_apart(practice: DeliveryWorld) -> None:
+def test_the_tries_of_an_event_are_five_besides_its_first_and_lie_a_back_off_apart(world: DeliveryWorld) -> None:
     """Another product's event is accepted between each two tries: the failures are the event's own."""
 
     async def scenario() -> None:
-        (bad,) = await practice.tell(1)
-        delivery = await practice.delivery()
-        delivery._receiver = Failing(practice.wire, {practice.products[1]})
+        (bad,) = await world.tell(1)
+        delivery = await world.delivery()
+        delivery._receiver = Failing(world.wire, {world.products[1]})
         async with Running(delivery):
             while await delivery.pending():
-                await practice.tell(2)
+                await world.tell(2)
                 delivery.nudge()
-                await practice.clock.sleep(10)
-        message, *_ = await practice.messages()
+                await world.clock.sleep(10)
+        message, *_ = await world.messages()
         assert (message.outbox_id, message.status, message.next_attempt_at) == (bad, FAILED, None)
         assert (message.can_retry(), message.retry_count) == (False, 5)
         assert message.error_message == "answered 500: a bug of theirs"
         assert (delivery.retried, delivery.failed) == (5, 1)
 
-    practice.play(scenario())
-    times = [sent.at for sent in practice.wire.sent if sent.item_no == 900_000_001]
+    world.play(scenario())
+    times = [sent.at for sent in world.wire.sent if sent.item_no == 900_000_001]
     gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
     assert len(gaps) == 5
     for gap, whole in zip(gaps, (30, 30, 60, 120, 240), strict=True):
         assert whole / 2 <= gap <= whole + 1
 
 
-def test_a_refusal_fails_at_once_holds_its_product_and_nobody_else(practice: DeliveryWorld) -> None:
+def test_a_refusal_fails_at_once_holds_its_product_and_nobody_else(world: DeliveryWorld) -> None:
     async def scenario() -> None:
-        (bad,) = await practice.tell(1)
-        await practice.tell(1, 2)
-        await practice.store.transact(
+        (bad,) = await world.tell(1)
+        await world.tell(1, 2)
+        await world.store.transact(
             lambda tx: tx.db.run("UPDATE product_outbox SET payload = '{}' WHERE outbox_id = :i", {"i": bad})
         )
-        delivery = await practice.delivery()
+        delivery = await world.delivery()
         async with Running(delivery):
-            await practice.until_empty(delivery)
-            refused, held, other = await practice.messages()
+            await world.until_empty(delivery)
+            refused, held, other = await world.messages()
             assert (refused.status, held.status, other.status) == (FAILED, WAITING, COMPLETED)
             assert refused.error_message == 'answered 400: {"status":400,"message":"eventId is missing or not str"}'
-            now = practice.clock.now()
-            await practice.store.transact(lambda tx: tx.product_outbox.move([refused.discard()], now))
+            now = world.clock.now()
+            await world.store.transact(lambda tx: tx.product_outbox.move([refused.discard()], now))
             delivery.nudge()
-            await practice.until_empty(delivery)
-        assert [m.status for m in await practice.messages()] == [MessageStatus.DISCARDED, COMPLETED, COMPLETED]
+            await world.until_empty(delivery)
+        assert [m.status for m in await world.messages()] == [MessageStatus.DISCARDED, COMPLETED, COMPLETED]
 
-    practice.play(scenario())
-    assert len(practice.wire.sent) == 3
+    world.play(scenario())
+    assert len(world.wire.sent) == 3
 
 
-def test_no_more_is_claimed_than_can_start_now(practice: DeliveryWorld) -> None:
+def test_no_more_is_claimed_than_can_start_now(world: DeliveryWorld) -> None:
     async def scenario() -> None:
-        await practice.tell(*range(1, 101))
-        practice.wire.latency = 1.0
-        delivery = await practice.delivery(DeliveryRules(concurrency=7))
+        await world.tell(*range(1, 101))
+        world.wire.latency = 1.0
+        delivery = await world.delivery(DeliveryRules(concurrency=7))
         async with Running(delivery):
             while await delivery.pending():
-                sending = [m for m in await practice.messages() if m.status is SENDING]
+                sending = [m for m in await world.messages() if m.status is SENDING]
                 assert len(sending) <= 5
-                await practice.clock.sleep(0.3)
+                await world.clock.sleep(0.3)
 
-    practice.play(scenario())
-    practice.check_everything_arrived()
-    assert practice.wire.most == 5, "one seller leaves slots for others"
+    world.play(scenario())
+    world.check_everything_arrived()
+    assert world.wire.most == 5, "one seller leaves slots for others"
 
 
-def test_a_batch_smaller_than_the_slots_still_fills_them(practice: DeliveryWorld) -> None:
+def test_a_batch_smaller_than_the_slots_still_fills_them(world: DeliveryWorld) -> None:
     async def scenario() -> None:
-        await practice.tell(*range(1, 21), *range(1001, 1021))
-        practice.wire.latency = 1.0
-        delivery = await practice.delivery(DeliveryRules(concurrency=10, batch=3))
+        await world.tell(*range(1, 21), *range(1001, 1021))
+        world.wire.latency = 1.0
+        delivery = await world.delivery(DeliveryRules(concurrency=10, batch=3))
         async with Running(delivery):
-            await practice.until_empty(delivery)
+            await world.until_empty(delivery)
 
-    practice.play(scenario())
-    assert practice.wire.most == 10
+    world.play(scenario())
+    assert world.wire.most == 10
 
 
-def test_without_a_nudge_it_looks_every_interval_and_with_one_at_once(practice: DeliveryWorld) -> None:
+def test_without_a_nudge_it_looks_every_interval_and_with_one_at_once(world: DeliveryWorld) -> None:
     async def scenario() -> None:
-        delivery = await practice.delivery(DeliveryRules(interval=300))
+        delivery = await world.delivery(DeliveryRules(interval=300))
         async with Running(delivery):
-            await practice.clock.sleep(10)
-            await practice.tell(1)
-            await practice.clock.sleep(280)
-            assert practice.wire.sent == []
-            await practice.clock.sleep(20)
-            assert len(practice.wire.sent) == 1
-            await practice.tell(2)
+            await world.clock.sleep(10)
+            await world.tell(1)
+            await world.clock.sleep(280)
+            assert world.wire.sent == []
+            await world.clock.sleep(20)
+            assert len(world.wire.sent) == 1
+            await world.tell(2)
             delivery.nudge()
-            await practice.clock.sleep(0.001)
-            assert len(practice.wire.sent) == 2
+            await world.clock.sleep(0.001)
+            assert len(world.wire.sent) == 2
 
-    practice.play(scenario())
+    world.play(scenario())
 
 
-def test_without_a_receiver_it_waits_and_claims_nothing(practice: DeliveryWorld) -> None:
+def test_without_a_receiver_it_waits_and_claims_nothing(world: DeliveryWorld) -> None:
     async def scenario() -> None:
-        await practice.tell(1)
-        delivery = await practice.delivery()
+        await world.tell(1)
+        delivery = await world.delivery()
         delivery._receiver = None
         async with Running(delivery):
             delivery.nudge()
-            await practice.clock.sleep(1000)
-            (message,) = await practice.messages()
+            await world.clock.sleep(1000)
+            (message,) = await world.messages()
             assert (message.status, message.attempted) == (WAITING, False)
 
-    practice.play(scenario())
+    world.play(scenario())
 
 
-def test_a_stop_lets_answers_come_in_and_puts_the_rest_back_uncounted(practice: DeliveryWorld) -> None:
+def test_a_stop_lets_answers_come_in_and_puts_the_rest_back_uncounted(world: DeliveryWorld) -> None:
     async def scenario() -> None:
-        await practice.tell(1, 2)
-        delivery = await practice.delivery(DeliveryRules(grace=6))
-        practice.wire.latency = 4.0
+        await world.tell(1, 2)
+        delivery = await world.delivery(DeliveryRules(grace=6))
+        world.wire.latency = 4.0
         async with Running(delivery):
-            await practice.clock.sleep(1)
-            practice.wire.latency = 100.0
-            await practice.tell(3)
+            await world.clock.sleep(1)
+            world.wire.latency = 100.0
+            await world.tell(3)
             delivery.nudge()
-            await practice.clock.sleep(1)
-            started = practice.clock.monotonic()
-        assert practice.clock.monotonic() - started == pytest.approx(6)
-        first, second, third = await practice.messages()
+            await world.clock.sleep(1)
+            started = world.clock.monotonic()
+        assert world.clock.monotonic() - started == pytest.approx(6)
+        first, second, third = await world.messages()
         assert (first.status, second.status) == (COMPLETED, COMPLETED)
         assert (third.status, third.retry_count, third.worker_id) == (WAITING, 0, None)
-        assert third.is_due(practice.clock.now())
+        assert third.is_due(world.clock.now())
         assert third.attempted, "its body may have been seen"
 
-    practice.play(scenario())
+    world.play(scenario())
 
 
-def test_a_stop_with_nothing_in_flight_is_immediate(practice: DeliveryWorld) -> None:
+def test_a_stop_with_nothing_in_flight_is_immediate(world: DeliveryWorld) -> None:
     async def scenario() -> None:
-        began = practice.clock.monotonic()
-        async with Running(await practice.delivery()):
-            await practice.clock.sleep(1)
-        assert practice.clock.monotonic() - began == pytest.approx(1)
+        began = world.clock.monotonic()
+        async with Running(await world.delivery()):
+            await world.clock.sleep(1)
+        assert world.clock.monotonic() - began == pytest.approx(1)
 
-    practice.play(scenario())
+    world.play(scenario())
 
 
 def test_one_seed_gives_one_history(inline_store: SqlStore) -> None:

@@ -28,236 +28,236 @@ MOST_SECONDS = 5.0
 
 
 @pytest.fixture
-def practice(migrated_template: Path) -> Iterator[DeliveryWorld]:
+def world(migrated_template: Path) -> Iterator[DeliveryWorld]:
     """In memory: while nothing is due, days cost nothing."""
     store = store_in_memory(migrated_template, StoppedClock(), Commits())
     yield DeliveryWorld(store)
     store.close()
 
 
-async def sender(practice: DeliveryWorld, *bad: str, hangs: bool = False, **rules: Any) -> Delivery[Any]:
+async def sender(world: DeliveryWorld, *bad: str, hangs: bool = False, **rules: Any) -> Delivery[Any]:
     """A sender to a receiver that breaks on these products or sellers."""
-    practice.heard = heard = []  # type: ignore[attr-defined]
-    delivery = await practice.delivery(DeliveryRules(**rules), alert=heard.extend)
-    delivery._receiver = Failing(practice.wire, set(bad), hangs)
+    world.heard = heard = []  # type: ignore[attr-defined]
+    delivery = await world.delivery(DeliveryRules(**rules), alert=heard.extend)
+    delivery._receiver = Failing(world.wire, set(bad), hangs)
     return delivery
 
 
-async def trickle(practice: DeliveryWorld, delivery: Delivery[Any], seconds: float, first: int = 2001) -> None:
+async def trickle(world: DeliveryWorld, delivery: Delivery[Any], seconds: float, first: int = 2001) -> None:
     """One event of another seller every 7 s, each of another product."""
     for number in range(int(seconds / 7)):
-        await practice.tell(first + number % 900)
+        await world.tell(first + number % 900)
         delivery.nudge()
-        await practice.clock.sleep(7)
+        await world.clock.sleep(7)
 
 
-async def delays(practice: DeliveryWorld, seller: str) -> list[float]:
+async def delays(world: DeliveryWorld, seller: str) -> list[float]:
     """How long each event of a seller took, in seconds."""
-    found = [m for m in await practice.messages() if m.seller_id == seller]
+    found = [m for m in await world.messages() if m.seller_id == seller]
     assert {m.status for m in found} == {COMPLETED}
     return [(m.sent_at - m.created_at).total_seconds() for m in found if m.sent_at is not None]
 
 
-def alerts(practice: DeliveryWorld) -> list[tuple[str, str]]:
-    heard: list[Notice] = practice.heard  # type: ignore[attr-defined]
+def alerts(world: DeliveryWorld) -> list[tuple[str, str]]:
+    heard: list[Notice] = world.heard  # type: ignore[attr-defined]
     return [(notice.kind, notice.subject) for notice in heard]
 
 
 @pytest.mark.parametrize("bad_first", [True, False])
 def test_one_sellers_bad_events_keep_nobody_waiting_and_cost_no_try_while_the_whole_seller_is_refused(
-    practice: DeliveryWorld, bad_first: bool
+    world: DeliveryWorld, bad_first: bool
 ) -> None:
     bad, good = seller_of(1), seller_of(2001)
 
     async def scenario() -> None:
-        delivery = await sender(practice, bad)
+        delivery = await sender(world, bad)
         async with Running(delivery):
             if bad_first:
-                await practice.tell(*range(1, 151))
+                await world.tell(*range(1, 151))
                 delivery.nudge()
-                await practice.clock.sleep(600)
-                assert (await practice.channel()).state is not CircuitState.CLOSED, "nothing at all is accepted"
-                await practice.tell(*range(2001, 2021))
+                await world.clock.sleep(600)
+                assert (await world.channel()).state is not CircuitState.CLOSED, "nothing at all is accepted"
+                await world.tell(*range(2001, 2021))
             else:
-                await practice.tell(*range(1, 151), *range(2001, 2021))
+                await world.tell(*range(1, 151), *range(2001, 2021))
             delivery.nudge()
-            await practice.clock.sleep(60)
-            assert max(await delays(practice, good)) < MOST_SECONDS
-            await trickle(practice, delivery, HOUR, 2101)
-            assert max(await delays(practice, good)) < MOST_SECONDS
-            circuit = (await practice.circuits())[bad]
+            await world.clock.sleep(60)
+            assert max(await delays(world, good)) < MOST_SECONDS
+            await trickle(world, delivery, HOUR, 2101)
+            assert max(await delays(world, good)) < MOST_SECONDS
+            circuit = (await world.circuits())[bad]
             assert (circuit.state is not CircuitState.CLOSED, circuit.reason) == (True, "answered 500: a bug of theirs")
-            assert ("receiver.seller_down", bad) in alerts(practice)
-            refused = [m for m in await practice.messages() if m.seller_id == bad]
+            assert ("receiver.seller_down", bad) in alerts(world)
+            refused = [m for m in await world.messages() if m.seller_id == bad]
             assert {(m.status, m.retry_count) for m in refused} <= {(WAITING, 0), (MessageStatus.SENDING, 0)}
-            delivery._receiver = practice.wire
-            await practice.until_empty(delivery, longest=400)
-        assert alerts(practice)[-1] == ("receiver.seller_up", bad)
-        assert await practice.circuits() == {}
+            delivery._receiver = world.wire
+            await world.until_empty(delivery, longest=400)
+        assert alerts(world)[-1] == ("receiver.seller_up", bad)
+        assert await world.circuits() == {}
 
-    practice.play(scenario())
-    practice.check_everything_arrived()
+    world.play(scenario())
+    world.check_everything_arrived()
 
 
 def test_every_tenth_of_a_thousand_that_always_fails_fails_for_good_and_holds_only_its_product(
-    practice: DeliveryWorld,
+    world: DeliveryWorld,
 ) -> None:
     async def scenario() -> None:
-        await practice.tell(*range(1, 1000))
-        bad = [practice.products[number] for number in range(10, 1000, 10)]
-        delivery = await sender(practice, *bad)
+        await world.tell(*range(1, 1000))
+        bad = [world.products[number] for number in range(10, 1000, 10)]
+        delivery = await sender(world, *bad)
         async with Running(delivery):
-            await practice.tell(10, 11)
-            await trickle(practice, delivery, 1200)
-        messages = await practice.messages()
+            await world.tell(10, 11)
+            await trickle(world, delivery, 1200)
+        messages = await world.messages()
         failed = [m for m in messages if m.status is FAILED]
         assert {m.subject_id for m in failed} == set(bad)
         assert {m.retry_count for m in failed} == {5}
         (held,) = [m for m in messages if m.status is WAITING]
-        assert held.subject_id == practice.products[10]
-        assert max(await delays(practice, seller_of(2001))) < MOST_SECONDS
-        assert alerts(practice) == []
+        assert held.subject_id == world.products[10]
+        assert max(await delays(world, seller_of(2001))) < MOST_SECONDS
+        assert alerts(world) == []
 
-    practice.play(scenario())
+    world.play(scenario())
 
 
 def test_a_receiver_that_loses_its_first_answer_to_every_event_gets_all_of_them_at_once(
-    practice: DeliveryWorld,
+    world: DeliveryWorld,
 ) -> None:
     seen: set[str] = set()
 
     class Forgetful:
         async def deliver(self, message: Message, now: datetime) -> Receipt:
-            receipt = await practice.wire.deliver(message, now)
+            receipt = await world.wire.deliver(message, now)
             if message.outbox_id in seen:
                 return receipt
             seen.add(message.outbox_id)
             return Receipt.of_silence("the connection was lost: Server disconnected", is_cut=True)
 
     async def scenario() -> None:
-        await practice.tell(*range(1, 21))
-        delivery = await sender(practice)
+        await world.tell(*range(1, 21))
+        delivery = await sender(world)
         delivery._receiver = Forgetful()
         async with Running(delivery):
-            await practice.until_empty(delivery, longest=2)
-        assert (delivery.delivered, delivery.retried, alerts(practice)) == (20, 0, [])
+            await world.until_empty(delivery, longest=2)
+        assert (delivery.delivered, delivery.retried, alerts(world)) == (20, 0, [])
 
-    practice.play(scenario())
-    practice.check_everything_arrived()
-    assert practice.server.duplicates == 20
+    world.play(scenario())
+    world.check_everything_arrived()
+    assert world.server.duplicates == 20
 
 
-def test_a_receiver_that_hangs_on_one_seller_delays_no_other(practice: DeliveryWorld) -> None:
+def test_a_receiver_that_hangs_on_one_seller_delays_no_other(world: DeliveryWorld) -> None:
     slow, good = seller_of(1), seller_of(2001)
 
     async def scenario() -> None:
-        await practice.tell(*range(1, 400))
-        delivery = await sender(practice, slow, hangs=True)
+        await world.tell(*range(1, 400))
+        delivery = await sender(world, slow, hangs=True)
         async with Running(delivery):
-            await trickle(practice, delivery, 300)
-        assert max(await delays(practice, good)) < MOST_SECONDS
-        assert (await practice.circuits())[slow].state is not CircuitState.CLOSED
-        assert {m.retry_count for m in await practice.messages()} == {0}
+            await trickle(world, delivery, 300)
+        assert max(await delays(world, good)) < MOST_SECONDS
+        assert (await world.circuits())[slow].state is not CircuitState.CLOSED
+        assert {m.retry_count for m in await world.messages()} == {0}
 
-    practice.play(scenario())
+    world.play(scenario())
 
 
 @pytest.mark.parametrize("per_second", [None, 10.0])
-def test_a_sellers_flood_or_slow_answers_delay_no_other(practice: DeliveryWorld, per_second: float | None) -> None:
+def test_a_sellers_flood_or_slow_answers_delay_no_other(world: DeliveryWorld, per_second: float | None) -> None:
     async def scenario() -> None:
-        await practice.tell(*range(1, 1000))
-        practice.wire.latency = 0.05 if per_second else 4.0
-        delivery = await sender(practice, per_second=per_second)
+        await world.tell(*range(1, 1000))
+        world.wire.latency = 0.05 if per_second else 4.0
+        delivery = await sender(world, per_second=per_second)
         async with Running(delivery):
-            await trickle(practice, delivery, 42)
-            await practice.clock.sleep(10)
-            assert await practice.messages_waiting() > 100, "the flood is not over yet"
-        assert max(await delays(practice, seller_of(2001))) < MOST_SECONDS
+            await trickle(world, delivery, 42)
+            await world.clock.sleep(10)
+            assert await world.messages_waiting() > 100, "the flood is not over yet"
+        assert max(await delays(world, seller_of(2001))) < MOST_SECONDS
 
-    practice.play(scenario())
+    world.play(scenario())
 
 
-def test_slots_go_to_all_sellers_alike(practice: DeliveryWorld) -> None:
+def test_slots_go_to_all_sellers_alike(world: DeliveryWorld) -> None:
     async def scenario() -> None:
         for seller in range(0, 30_000, 1000):
-            await practice.tell(*range(seller + 1, seller + 11))
-        async with Running(await sender(practice)):
-            await practice.clock.sleep(0.5)
+            await world.tell(*range(seller + 1, seller + 11))
+        async with Running(await sender(world)):
+            await world.clock.sleep(0.5)
 
-    practice.play(scenario())
-    sellers = [seller_of(sent.item_no - 900_000_000) for sent in practice.wire.sent if sent.item_no is not None]
+    world.play(scenario())
+    sellers = [seller_of(sent.item_no - 900_000_000) for sent in world.wire.sent if sent.item_no is not None]
     assert len(sellers) > 120
     for turn in range(0, 120, 30):
         assert len(set(sellers[turn : turn + 30])) == 30, "a second event before each had a turn"
 
 
 @pytest.mark.parametrize("mode", [ServerMode.DOWN, ServerMode.ERROR, ServerMode.HANG])
-def test_three_days_of_outage_cost_no_event_a_try_and_few_requests(practice: DeliveryWorld, mode: ServerMode) -> None:
+def test_three_days_of_outage_cost_no_event_a_try_and_few_requests(world: DeliveryWorld, mode: ServerMode) -> None:
     async def scenario() -> None:
-        delivery = await sender(practice)
+        delivery = await sender(world)
         async with Running(delivery):
-            await trickle(practice, delivery, 140)
-            practice.behave(mode)
+            await trickle(world, delivery, 140)
+            world.behave(mode)
             for seller in range(0, 10_000, 1000):
-                await practice.tell(*range(seller + 1, seller + 4))
-                await practice.tell(*range(seller + 1, seller + 4))
+                await world.tell(*range(seller + 1, seller + 4))
+                await world.tell(*range(seller + 1, seller + 4))
             delivery.nudge()
             for _ in range(3 * 24):
-                await practice.tell(999)
+                await world.tell(999)
                 delivery.nudge()
-                await practice.clock.sleep(HOUR)
-            assert {m.retry_count for m in await practice.messages()} == {0}
-            assert len(practice.wire.sent) < 3 * DAY / 300 * 2 * 5 * 1.5
-            practice.behave(ServerMode.WELL)
-            await practice.until_empty(delivery, longest=400)
-        assert (delivery.failed, alerts(practice)) == (0, [("receiver.down", "product"), ("receiver.up", "product")])
+                await world.clock.sleep(HOUR)
+            assert {m.retry_count for m in await world.messages()} == {0}
+            assert len(world.wire.sent) < 3 * DAY / 300 * 2 * 5 * 1.5
+            world.behave(ServerMode.WELL)
+            await world.until_empty(delivery, longest=400)
+        assert (delivery.failed, alerts(world)) == (0, [("receiver.down", "product"), ("receiver.up", "product")])
 
-    practice.play(scenario())
-    practice.check_everything_arrived()
+    world.play(scenario())
+    world.check_everything_arrived()
 
 
 def test_a_lone_event_that_is_never_accepted_is_tried_on_and_the_next_event_gets_through_at_once(
-    practice: DeliveryWorld,
+    world: DeliveryWorld,
 ) -> None:
     async def scenario() -> None:
-        (lone,) = await practice.tell(1)
-        delivery = await sender(practice, practice.products[1])
+        (lone,) = await world.tell(1)
+        delivery = await sender(world, world.products[1])
         async with Running(delivery):
-            await practice.clock.sleep(DAY)
-            channel = await practice.channel()
+            await world.clock.sleep(DAY)
+            channel = await world.channel()
             assert (channel.state is CircuitState.CLOSED, channel.reason) == (False, "answered 500: a bug of theirs")
-            assert 250 < len(practice.wire.sent) < 600, "with the back-off of the circuit"
-            assert (await practice.messages())[0].retry_count == 0
+            assert 250 < len(world.wire.sent) < 600, "with the back-off of the circuit"
+            assert (await world.messages())[0].retry_count == 0
             for number in range(2001, 2200):
-                await practice.tell(number)
+                await world.tell(number)
                 delivery.nudge()
-                await practice.clock.sleep(60)
-        assert max(await delays(practice, seller_of(2001))) < MOST_SECONDS
-        (message,) = [m for m in await practice.messages() if m.outbox_id == lone]
+                await world.clock.sleep(60)
+        assert max(await delays(world, seller_of(2001))) < MOST_SECONDS
+        (message,) = [m for m in await world.messages() if m.outbox_id == lone]
         assert (message.status, message.retry_count) == (FAILED, 5)
 
-    practice.play(scenario())
+    world.play(scenario())
 
 
-def test_a_restart_loses_neither_a_refused_seller_nor_its_back_off(practice: DeliveryWorld) -> None:
+def test_a_restart_loses_neither_a_refused_seller_nor_its_back_off(world: DeliveryWorld) -> None:
     bad = seller_of(1)
 
     async def scenario() -> None:
-        await practice.tell(*range(1, 30), *range(2001, 2031))
-        first = await sender(practice, bad)
+        await world.tell(*range(1, 30), *range(2001, 2031))
+        first = await sender(world, bad)
         async with Running(first) as running:
-            await practice.clock.sleep(20)
+            await world.clock.sleep(20)
             await running.crash()
-        circuit = (await practice.circuits())[bad]
+        circuit = (await world.circuits())[bad]
         assert circuit.not_before is not None
-        sent = len(practice.wire.sent)
-        second = await sender(practice, bad)
+        sent = len(world.wire.sent)
+        second = await sender(world, bad)
         async with Running(second):
-            await practice.clock.sleep((circuit.not_before - practice.clock.now()).total_seconds() - 0.1)
-            assert len(practice.wire.sent) == sent
-            await practice.clock.sleep(1)
-            assert len(practice.wire.sent) == sent + 5
+            await world.clock.sleep((circuit.not_before - world.clock.now()).total_seconds() - 0.1)
+            assert len(world.wire.sent) == sent
+            await world.clock.sleep(1)
+            assert len(world.wire.sent) == sent + 5
             assert await second.recover(timedelta(seconds=30)) == 0
-        assert list(await practice.circuits()) == [bad]
+        assert list(await world.circuits()) == [bad]
 
-    practice.play(scenario())
+    world.play(scenario())

@@ -26,20 +26,20 @@ RULES = DeliveryRules(backoff=Backoff(0.05, 0.2), opened=Backoff(0.05, 0.1))
 
 
 async def test_every_event_arrives_over_a_shaky_wire(store: SqlStore) -> None:
-    practice = DeliveryWorld(store)
-    practice.loop.close()
+    world = DeliveryWorld(store)
+    world.loop.close()
     for _ in range(3):
-        await practice.tell(*range(1, 101))
-    practice.behave(ServerMode.DROP_AFTER, requests=40)
-    async with serve(practice.simulator.answer) as server:
+        await world.tell(*range(1, 101))
+    world.behave(ServerMode.DROP_AFTER, requests=40)
+    async with serve(world.simulator.answer) as server:
         receiver = HttpReceiver(server.url + EVENTS_PATH, SECRET)
         delivery = Delivery(store, receiver, SystemClock(), random.Random(0), worker_id(), RULES)
         async with Running(delivery), asyncio.timeout(60):
             while await delivery.pending():
                 await SystemClock().sleep(0.05)
         await receiver.close()
-    practice.check_everything_arrived()
-    assert (delivery.delivered, practice.server.duplicates) == (300, 40)
+    world.check_everything_arrived()
+    assert (delivery.delivered, world.server.duplicates) == (300, 40)
 
 
 def large(body: str) -> Message:

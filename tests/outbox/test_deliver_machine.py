@@ -46,7 +46,7 @@ class Life(RuleBasedStateMachine):
         self.loop = VirtualLoop()
         engine = make_engine(f"sqlite:///{self.folder}/test.db", synchronous="OFF")
         self.store = SqlStore(engine, VirtualClock(self.loop), InlineRunner(), InlineRunner(), rehearse=True)
-        self.practice = DeliveryWorld(self.store, seed, self.loop)
+        self.world = DeliveryWorld(self.store, seed, self.loop)
         self.running: Running | None = None
 
     def do(self, step: Coroutine[Any, Any, T]) -> T:
@@ -55,7 +55,7 @@ class Life(RuleBasedStateMachine):
 
     @rule(products=st.lists(st.integers(1, 5), min_size=1, max_size=6))
     def tell(self, products: list[int]) -> None:
-        self.do(self.practice.tell(*products))
+        self.do(self.world.tell(*products))
         if self.running:
             self.running.delivery.nudge()
 
@@ -63,11 +63,11 @@ class Life(RuleBasedStateMachine):
         mode=st.sampled_from(list(ServerMode)), probability=st.sampled_from([0.3, 1.0]), wait=st.sampled_from([1, 700])
     )
     def change_the_receivers_mood(self, mode: ServerMode, probability: float, wait: int) -> None:
-        self.practice.behave(mode, probability=probability, wait=wait)
+        self.world.behave(mode, probability=probability, wait=wait)
 
     @rule(latency=st.sampled_from([0.0, 0.05, 3.0, 40.0]))
     def change_the_way(self, latency: float) -> None:
-        self.practice.wire.latency = latency
+        self.world.wire.latency = latency
 
     @rule(seconds=st.sampled_from([0.0, 0.02, 1.0, 20.0, 45.0, 400.0, 3600.0]))
     def let_time_pass(self, seconds: float) -> None:
@@ -96,65 +96,65 @@ class Life(RuleBasedStateMachine):
     @rule()
     def fall_silent_and_lose_the_lease(self) -> None:
         assert self.running is not None
-        self.do(self.practice.clock.sleep(LAPSE.total_seconds() + 1))
+        self.do(self.world.clock.sleep(LAPSE.total_seconds() + 1))
         self.do(self.running.delivery.recover(LAPSE))
 
     @rule()
     def pause_or_resume(self) -> None:
-        self.do(self.practice.pause(not self.do(self.practice.channel()).is_paused))
+        self.do(self.world.pause(not self.do(self.world.channel()).is_paused))
 
     @rule()
     def replay(self) -> None:
-        self.do(self.practice.replay_failed())
+        self.do(self.world.replay_failed())
 
     @invariant()
     def no_rule_of_the_wire_is_broken(self) -> None:
-        if hasattr(self, "practice"):
-            assert [v.rule for v in self.practice.server.violations] == []
+        if hasattr(self, "world"):
+            assert [v.rule for v in self.world.server.violations] == []
 
     def teardown(self) -> None:
-        if not hasattr(self, "practice"):
+        if not hasattr(self, "world"):
             return
         try:
-            self.practice.behave(ServerMode.WELL)
-            self.practice.wire.latency = 0.05
+            self.world.behave(ServerMode.WELL)
+            self.world.wire.latency = 0.05
             self.do(self._finish())
-            self.practice.check_everything_arrived()
+            self.world.check_everything_arrived()
         finally:
             self.loop.close()
             self.store.close()
             shutil.rmtree(self.folder)
 
     async def _start(self) -> None:
-        self.running = Running(await self.practice.delivery(RULES))
+        self.running = Running(await self.world.delivery(RULES))
         await self.running.__aenter__()
-        await self.practice.clock.sleep(0)
+        await self.world.clock.sleep(0)
 
     async def _live(self, seconds: float) -> None:
         """As the service does: a beat and a look for the vanished every ten seconds."""
-        end = self.practice.clock.monotonic() + seconds
-        while (left := end - self.practice.clock.monotonic()) > 1e-6:
+        end = self.world.clock.monotonic() + seconds
+        while (left := end - self.world.clock.monotonic()) > 1e-6:
             if self.running:
-                await self.practice.beat(self.running.delivery)
+                await self.world.beat(self.running.delivery)
                 await self.running.delivery.recover(LAPSE)
-            await self.practice.clock.sleep(min(10.0, left))
+            await self.world.clock.sleep(min(10.0, left))
 
     async def _finish(self) -> None:
-        if (await self.practice.channel()).is_paused:
-            await self.practice.pause(False)
+        if (await self.world.channel()).is_paused:
+            await self.world.pause(False)
         if self.running is None:
             await self._start()
         assert self.running is not None
         for _ in range(10_000):
             await self._live(60)
-            if not await self.practice.replay_failed() and not await self.running.delivery.pending():
+            if not await self.world.replay_failed() and not await self.running.delivery.pending():
                 break
             self.running.delivery.nudge()
         await self.running.__aexit__()
-        messages = await self.practice.messages()
+        messages = await self.world.messages()
         assert {m.status for m in messages} <= {MessageStatus.COMPLETED}
-        verdicts = await self.practice.verdicts()
-        assert len(verdicts) >= len(self.practice.wire.sent), "a try that is no row"
+        verdicts = await self.world.verdicts()
+        assert len(verdicts) >= len(self.world.wire.sent), "a try that is no row"
         assert verdicts.count("DELIVERED") == len(messages)
 
 

@@ -31,7 +31,7 @@ COMPLETED, FAILED, WAITING, SENDING = (
 
 
 @pytest.fixture
-def practice(inline_store: SqlStore) -> DeliveryWorld:
+def world(inline_store: SqlStore) -> DeliveryWorld:
     return DeliveryWorld(inline_store)
 
 
@@ -69,151 +69,151 @@ def never(_: int) -> bool:
     return False
 
 
-async def crash_in_mid_send(practice: DeliveryWorld, after: float) -> None:
+async def crash_in_mid_send(world: DeliveryWorld, after: float) -> None:
     """A sender that is killed `after` seconds, with everything it had in hand."""
-    delivery = await practice.delivery()
+    delivery = await world.delivery()
     running = Running(delivery)
     async with running:
-        await practice.clock.sleep(after)
+        await world.clock.sleep(after)
         await running.crash()
 
 
 @pytest.mark.parametrize("after", [0.0, 0.001, 0.5, 0.999, 1.0, 1.005, 1.5, 2.5])
-def test_a_killed_sender_loses_nothing_and_repeats_no_effect(practice: DeliveryWorld, after: float) -> None:
+def test_a_killed_sender_loses_nothing_and_repeats_no_effect(world: DeliveryWorld, after: float) -> None:
     async def scenario() -> None:
         for _ in range(2):
-            await practice.tell(*range(1, 31))
-        practice.wire.latency = 1.0
-        await crash_in_mid_send(practice, after)
-        second = await practice.delivery()
+            await world.tell(*range(1, 31))
+        world.wire.latency = 1.0
+        await crash_in_mid_send(world, after)
+        second = await world.delivery()
         async with Running(second):
             while await second.pending():
-                await practice.beat(second)
+                await world.beat(second)
                 await second.recover(LAPSE)
-                await practice.clock.sleep(10)
+                await world.clock.sleep(10)
 
-    practice.play(scenario())
-    practice.check_everything_arrived()
+    world.play(scenario())
+    world.check_everything_arrived()
 
 
-def test_a_sender_that_still_beats_keeps_what_it_holds(practice: DeliveryWorld) -> None:
+def test_a_sender_that_still_beats_keeps_what_it_holds(world: DeliveryWorld) -> None:
     async def scenario() -> None:
-        await practice.tell(1)
-        practice.wire.latency = 20.0
-        delivery = await practice.delivery()
+        await world.tell(1)
+        world.wire.latency = 20.0
+        delivery = await world.delivery()
         async with Running(delivery):
-            await practice.clock.sleep(10)
+            await world.clock.sleep(10)
             assert await delivery.recover(LAPSE) == 0
 
-    practice.play(scenario())
+    world.play(scenario())
 
 
 def test_a_lapsed_sender_loses_the_message_with_the_try_counted_and_its_late_answer_changes_nothing(
-    practice: DeliveryWorld,
+    world: DeliveryWorld,
 ) -> None:
     async def scenario() -> None:
-        await practice.tell(1)
-        practice.wire.latency = 60.0
-        slow = await practice.delivery()
-        other = await practice.delivery(DeliveryRules(backoff=Backoff(600, 3600)))
+        await world.tell(1)
+        world.wire.latency = 60.0
+        slow = await world.delivery()
+        other = await world.delivery(DeliveryRules(backoff=Backoff(600, 3600)))
         async with Running(slow):
-            await practice.clock.sleep(40)
-            await practice.beat(other)
+            await world.clock.sleep(40)
+            await world.beat(other)
             assert await other.recover(LAPSE) == 1
-            (message,) = await practice.messages()
+            (message,) = await world.messages()
             assert (message.status, message.retry_count, message.worker_id) == (WAITING, 1, None)
-            assert not message.is_due(practice.clock.now()), "it comes back after a back-off"
-            await practice.clock.sleep(21)
-            (late,) = await practice.messages()
+            assert not message.is_due(world.clock.now()), "it comes back after a back-off"
+            await world.clock.sleep(21)
+            (late,) = await world.messages()
             assert late == message
         assert slow.delivered == 0
 
-    practice.play(scenario())
+    world.play(scenario())
 
 
-def test_a_late_answer_does_not_end_the_try_of_the_next_sender(practice: DeliveryWorld) -> None:
+def test_a_late_answer_does_not_end_the_try_of_the_next_sender(world: DeliveryWorld) -> None:
     async def scenario() -> None:
-        (told,) = await practice.tell(1)
-        practice.wire.latency = 60.0
-        slow, other = await practice.delivery(), await practice.delivery()
+        (told,) = await world.tell(1)
+        world.wire.latency = 60.0
+        slow, other = await world.delivery(), await world.delivery()
         async with Running(slow):
-            await practice.clock.sleep(1)
-            now = practice.clock.now()
+            await world.clock.sleep(1)
+            now = world.clock.now()
 
             def take_over(tx: Transaction) -> None:
                 (held,) = tx.product_outbox.get_many([told])
                 tx.product_outbox.move([held.lose_lease(now, SECOND).send(other._worker_id)], now)
 
-            await practice.store.transact(take_over)
-            (taken,) = await practice.messages()
-            await practice.clock.sleep(100)
-            assert await practice.messages() == [taken]
+            await world.store.transact(take_over)
+            (taken,) = await world.messages()
+            await world.clock.sleep(100)
+            assert await world.messages() == [taken]
             assert (slow.delivered, slow.retried) == (0, 0)
             assert slow._unrecorded == []
 
-    practice.play(scenario())
+    world.play(scenario())
 
 
-def test_a_sender_that_gets_its_own_lost_message_back_sends_it_once_at_a_time(practice: DeliveryWorld) -> None:
+def test_a_sender_that_gets_its_own_lost_message_back_sends_it_once_at_a_time(world: DeliveryWorld) -> None:
     async def scenario() -> None:
-        await practice.tell(1)
-        practice.wire.latency = 200.0
-        delivery = await practice.delivery()
+        await world.tell(1)
+        world.wire.latency = 200.0
+        delivery = await world.delivery()
         async with Running(delivery):
-            await practice.clock.sleep(40)
+            await world.clock.sleep(40)
             assert await delivery.recover(LAPSE) == 1
-            await practice.beat(delivery)
-            practice.wire.latency = 1.0
-            await practice.until_empty(delivery, longest=60)
+            await world.beat(delivery)
+            world.wire.latency = 1.0
+            await world.until_empty(delivery, longest=60)
         assert delivery.delivered == 1
 
-    practice.play(scenario())
-    practice.check_everything_arrived()
-    assert len(practice.wire.sent) == 2
+    world.play(scenario())
+    world.check_everything_arrived()
+    assert len(world.wire.sent) == 2
 
 
-def test_a_message_whose_senders_vanish_five_times_fails_for_good(practice: DeliveryWorld) -> None:
+def test_a_message_whose_senders_vanish_five_times_fails_for_good(world: DeliveryWorld) -> None:
     async def scenario() -> None:
-        await practice.tell(1)
-        practice.wire.latency = 100.0
-        watcher = await practice.delivery()
+        await world.tell(1)
+        world.wire.latency = 100.0
+        watcher = await world.delivery()
         for _ in range(5):
-            await crash_in_mid_send(practice, 1)
-            await practice.clock.sleep(31)
+            await crash_in_mid_send(world, 1)
+            await world.clock.sleep(31)
             assert await watcher.recover(LAPSE) == 1
-            await practice.clock.sleep(300)
-        (message,) = await practice.messages()
+            await world.clock.sleep(300)
+        (message,) = await world.messages()
         assert (message.status, message.error_message) == (FAILED, "its sender vanished")
 
-    practice.play(scenario())
+    world.play(scenario())
 
 
-def test_a_failing_database_keeps_the_answers_for_later_and_sends_nothing_twice(practice: DeliveryWorld) -> None:
+def test_a_failing_database_keeps_the_answers_for_later_and_sends_nothing_twice(world: DeliveryWorld) -> None:
     async def scenario() -> None:
-        await practice.tell(*range(1, 31))
-        shaky = ShakyStore(practice.store, before=lambda number: 2 <= number <= 6, after=never)
-        delivery = await practice.delivery(store=shaky)  # type: ignore[arg-type]
+        await world.tell(*range(1, 31))
+        shaky = ShakyStore(world.store, before=lambda number: 2 <= number <= 6, after=never)
+        delivery = await world.delivery(store=shaky)  # type: ignore[arg-type]
         async with Running(delivery):
-            await practice.until_empty(delivery)
+            await world.until_empty(delivery)
         assert delivery.delivered == 30
 
-    practice.play(scenario())
-    practice.check_everything_arrived()
-    assert len(practice.wire.sent) == 30
+    world.play(scenario())
+    world.check_everything_arrived()
+    assert len(world.wire.sent) == 30
 
 
 @pytest.mark.parametrize("lost", range(1, 6))
-def test_a_claim_whose_commit_was_never_heard_of_is_taken_up_again(practice: DeliveryWorld, lost: int) -> None:
+def test_a_claim_whose_commit_was_never_heard_of_is_taken_up_again(world: DeliveryWorld, lost: int) -> None:
     async def scenario() -> None:
         for _ in range(2):
-            await practice.tell(*range(1, 41))
-        shaky = ShakyStore(practice.store, before=never, after=lambda number: number == lost)
-        delivery = await practice.delivery(store=shaky)  # type: ignore[arg-type]
+            await world.tell(*range(1, 41))
+        shaky = ShakyStore(world.store, before=never, after=lambda number: number == lost)
+        delivery = await world.delivery(store=shaky)  # type: ignore[arg-type]
         async with Running(delivery):
-            await practice.until_empty(delivery, longest=100)
+            await world.until_empty(delivery, longest=100)
 
-    practice.play(scenario())
-    practice.check_everything_arrived()
+    world.play(scenario())
+    world.check_everything_arrived()
 
 
 class Picky:
@@ -260,45 +260,45 @@ class PickyStore:
         return await self._store.read(work)
 
 
-def test_one_outcome_that_cannot_be_written_spoils_only_itself(practice: DeliveryWorld) -> None:
+def test_one_outcome_that_cannot_be_written_spoils_only_itself(world: DeliveryWorld) -> None:
     async def scenario() -> None:
-        bad, *_ = await practice.tell(*range(1, 31))
-        await practice.tell(*range(1, 31))
-        store = PickyStore(practice.store, bad)
-        delivery = await practice.delivery(DeliveryRules(grace=0), store=store)  # type: ignore[arg-type]
+        bad, *_ = await world.tell(*range(1, 31))
+        await world.tell(*range(1, 31))
+        store = PickyStore(world.store, bad)
+        delivery = await world.delivery(DeliveryRules(grace=0), store=store)  # type: ignore[arg-type]
         async with Running(delivery):
-            await practice.clock.sleep(400)
-            statuses = [m.status for m in await practice.messages()]
+            await world.clock.sleep(400)
+            statuses = [m.status for m in await world.messages()]
             assert statuses == [SENDING, *[COMPLETED] * 29, WAITING, *[COMPLETED] * 29]
-        after = await practice.delivery()
+        after = await world.delivery()
         async with Running(after):
-            await practice.clock.sleep(60)
+            await world.clock.sleep(60)
             assert await after.recover(LAPSE) == 1
-            await practice.until_empty(after)
+            await world.until_empty(after)
 
-    practice.play(scenario())
-    practice.check_everything_arrived()
+    world.play(scenario())
+    world.check_everything_arrived()
 
 
-def test_a_receiver_that_raises_fails_the_try_and_not_the_sender(practice: DeliveryWorld) -> None:
+def test_a_receiver_that_raises_fails_the_try_and_not_the_sender(world: DeliveryWorld) -> None:
     class Broken:
         async def deliver(self, message: Message, now: datetime) -> Receipt:
             raise RuntimeError("a bug")
 
     async def scenario() -> None:
-        (bad,) = await practice.tell(1)
-        delivery = await practice.delivery()
+        (bad,) = await world.tell(1)
+        delivery = await world.delivery()
         wire, delivery._receiver = delivery._receiver, Broken()
         async with Running(delivery):
-            await practice.clock.sleep(100)
-            attempts = await practice.store.read(lambda tx: tx.attempts.of(bad, 10))
+            await world.clock.sleep(100)
+            attempts = await world.store.read(lambda tx: tx.attempts.of(bad, 10))
             assert {each.answer for each in attempts} == {"the sender itself failed: RuntimeError"}
             delivery._receiver = wire
         async with Running(delivery):
-            await practice.until_empty(delivery, longest=400)
+            await world.until_empty(delivery, longest=400)
 
-    practice.play(scenario())
-    practice.check_everything_arrived()
+    world.play(scenario())
+    world.check_everything_arrived()
 
 
 def test_an_error_text_of_a_megabyte_is_kept_in_part() -> None:
@@ -312,17 +312,17 @@ def test_an_answer_with_signs_no_column_takes_is_kept_readable() -> None:
     receipt.problem.encode("utf-8")
 
 
-def test_two_senders_share_one_outbox_without_sending_anything_twice(practice: DeliveryWorld) -> None:
+def test_two_senders_share_one_outbox_without_sending_anything_twice(world: DeliveryWorld) -> None:
     async def scenario() -> None:
         for _ in range(3):
-            await practice.tell(*range(1, 61))
-        practice.behave(ServerMode.ERROR, requests=20, probability=0.3)
-        one, two = await practice.delivery(), await practice.delivery()
+            await world.tell(*range(1, 61))
+        world.behave(ServerMode.ERROR, requests=20, probability=0.3)
+        one, two = await world.delivery(), await world.delivery()
         async with Running(one), Running(two):
-            await practice.until_empty(one)
+            await world.until_empty(one)
         assert one.delivered + two.delivered == 180
         assert min(one.delivered, two.delivered) > 20
 
-    practice.play(scenario())
-    practice.check_everything_arrived()
-    assert len(practice.wire.sent) == 200
+    world.play(scenario())
+    world.check_everything_arrived()
+    assert len(world.wire.sent) == 200

@@ -8,7 +8,7 @@ import pytest
 from tests.builders import NOW, an_execution, execution_id
 from tests.conftest import ENGINES
 from tests.web.api_world import ApiWorld
-from tests.web.conftest import office
+from tests.web.conftest import world
 
 from sellerwatch.access.idempotency import KeyClaim
 from sellerwatch.access.logins import Failures
@@ -26,7 +26,7 @@ def on(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-__all__ = ["office"]
+__all__ = ["world"]
 
 SECOND = timedelta(seconds=1)
 
@@ -98,28 +98,28 @@ async def test_an_alert_is_told_and_sent_and_what_cannot_be_told_is_sent_all_the
     assert heard.alerts == [alert, alert]
 
 
-async def test_an_agent_that_is_back_is_told(office: ApiWorld, inline_store: SqlStore) -> None:
+async def test_an_agent_that_is_back_is_told(world: ApiWorld, inline_store: SqlStore) -> None:
     rested = NOW - SECOND
     await inline_store.transact(
         lambda tx: tx.db.run(
             "UPDATE user_agent_pool SET status = 'SUSPENDED', suspended_until = :t WHERE agent_id < 3", {"t": rested}
         )
     )
-    assert await recover(office.service.crawl) == 2
+    assert await recover(world.service.crawl) == 2
     assert await kinds(inline_store) == ["agent.recovered"] * 2
 
 
-async def test_what_is_kept_for_a_while_is_forgotten_then(office: ApiWorld, inline_store: SqlStore) -> None:
+async def test_what_is_kept_for_a_while_is_forgotten_then(world: ApiWorld, inline_store: SqlStore) -> None:
     def work(tx: Transaction) -> None:
         for days in (8, 6):
             tx.activity.add(Activity(NOW - timedelta(days=days), f"{days} days"))
         for hours in (25, 23):
             key, at = bytes([hours]) * 32, NOW - timedelta(hours=hours)
-            tx.idempotency_keys.claim(KeyClaim(key, key, str(execution_id(hours)), office.service.crawl.worker_id), at)
+            tx.idempotency_keys.claim(KeyClaim(key, key, str(execution_id(hours)), world.service.crawl.worker_id), at)
             tx.logins.put(key, Failures(1, at))
 
     await inline_store.transact(work)
-    assert await forget_traces(office.service.crawl) == 3
+    assert await forget_traces(world.service.crawl) == 3
     assert await kinds(inline_store) == ["6 days"]
     keys = [bytes([hours]) * 32 for hours in (25, 23)]
     assert list(await inline_store.read(lambda tx: tx.logins.get(keys))) == [keys[1]]

@@ -43,10 +43,10 @@ def on(request: pytest.FixtureRequest) -> str:
 async def open_pool(url: str, tasks: int) -> None:
     """A run with more tasks than there are slots, and a few agents with tokens that are valid now."""
     store = SqlStore(make_engine(url), SystemClock(), InlineRunner(), InlineRunner())
-    practice = CrawlWorld(store, products=tasks, page_size=1, limits=LIMITS)
-    practice.clock.time = SystemClock().now() - timedelta(minutes=1)
-    await practice.open(agents=AGENTS)
-    await practice.start()
+    world = CrawlWorld(store, products=tasks, page_size=1, limits=LIMITS)
+    world.clock.time = SystemClock().now() - timedelta(minutes=1)
+    await world.open(agents=AGENTS)
+    await world.start()
     at = moment(SystemClock())
 
     def cut(tx: Transaction) -> None:

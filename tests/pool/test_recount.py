@@ -113,9 +113,9 @@ async def test_without_its_permits_every_window_counts_as_full_and_says_why(inli
 
 async def test_a_pool_that_is_planted_anew_knows_that_the_old_one_has_asked(inline_store: SqlStore) -> None:
     """Below the pool's own tables nothing says which agents were used: with full budgets they would ask again."""
-    stage = StoreWorld(inline_store, StoppedClock())
-    await stage.register([SELLER])
-    await stage.add_run(done=1)
+    world = StoreWorld(inline_store, StoppedClock())
+    await world.register([SELLER])
+    await world.add_run(done=1)
     await inline_store.transact(lambda tx: tx.db.run("UPDATE crawler_tasks SET started_at = :now", {"now": NOW}))
     downgrade(inline_store.engine, "0001")
     upgrade(inline_store.engine, NOW)

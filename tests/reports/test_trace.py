@@ -20,15 +20,15 @@ from sellerwatch.reports.trace import InvalidTraceId, TraceKind, TraceNotFound, 
 
 async def changed(store: SqlStore) -> tuple[CrawlWorld, ItemNo]:
     """A product that was read and delivered, then changed, read again and delivered again."""
-    practice = await CrawlWorld(store, products=3).open(agents=12)
-    await practice.crawl(ONE)
-    await practice.deliver_all()
-    item = ItemNo(practice.world.listing(ONE, 0, 1)[0])
-    practice.world.change(item, random.Random(1), "reprice")
-    practice.clock.time += HOUR
-    await practice.crawl(ONE)
-    await practice.deliver_all()
-    return practice, item
+    world = await CrawlWorld(store, products=3).open(agents=12)
+    await world.crawl(ONE)
+    await world.deliver_all()
+    item = ItemNo(world.world.listing(ONE, 0, 1)[0])
+    world.world.change(item, random.Random(1), "reprice")
+    world.clock.time += HOUR
+    await world.crawl(ONE)
+    await world.deliver_all()
+    return world, item
 
 
 async def trace(store: SqlStore, given: object, version: int | None = None) -> TraceView:
@@ -96,17 +96,14 @@ async def test_an_id_that_names_nothing_is_refused(
 
 
 async def test_what_failed_is_counted_with_its_sentence(inline_store: SqlStore) -> None:
-    practice = await CrawlWorld(inline_store, products=3).open(agents=12)
-    await practice.start(ONE)
+    world = await CrawlWorld(inline_store, products=3).open(agents=12)
+    await world.start(ONE)
     for _ in range(6):
-        await practice.absorb(
-            [
-                practice.judged(taken, Answer(AnswerKind.OK, 200, b"<html>busy</html>"))
-                for taken in await practice.claim()
-            ]
+        await world.absorb(
+            [world.judged(taken, Answer(AnswerKind.OK, 200, b"<html>busy</html>")) for taken in await world.claim()]
         )
-        practice.clock.time += HOUR
-    since = practice.now - DAY
+        world.clock.time += HOUR
+    since = world.now - DAY
     needs, failures = await inline_store.read(lambda tx: (tx.dashboard.needs(since), tx.dashboard.failures(since, 100)))
     assert sum(failures.values()) > 0
     assert needs.failed_events == needs.open_cases == needs.held_removals == needs.lost_tasks == 0

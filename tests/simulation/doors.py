@@ -9,16 +9,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from sellerwatch.adapters.sql.engine import DatabaseUnavailable
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.clock import Clock
 from sellerwatch.marketplaces.ports import Reply, Transport
-from sellerwatch.outbox.message import Message
-from sellerwatch.outbox.ports import Receiver
 from sellerwatch.outbox.receipt import Receipt
+
+M_contra = TypeVar("M_contra", contravariant=True)
 
 Work = Callable[[Transaction], Any]
 
@@ -82,12 +82,16 @@ class MortalTransport:
         return reply
 
 
-class MortalReceiver:
-    def __init__(self, receiver: Receiver, life: Life) -> None:
+class Door(Protocol[M_contra]):
+    async def deliver(self, message: M_contra, now: datetime) -> Receipt: ...
+
+
+class MortalReceiver(Generic[M_contra]):
+    def __init__(self, receiver: Door[M_contra], life: Life) -> None:
         self._receiver = receiver
         self._life = life
 
-    async def deliver(self, message: Message, now: datetime) -> Receipt:
+    async def deliver(self, message: M_contra, now: datetime) -> Receipt:
         self._life.step("before a delivery")
         receipt = await self._receiver.deliver(message, now)
         self._life.step("after a delivery")

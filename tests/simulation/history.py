@@ -24,9 +24,9 @@ from sellerwatch.simulator.world import CHANGES_ONLY
 class Listening:
     """A transport that keeps what was asked."""
 
-    def __init__(self, transport: Transport, stage: ServiceWorld) -> None:
+    def __init__(self, transport: Transport, world: ServiceWorld) -> None:
         self._transport = transport
-        self._stage = stage
+        self._stage = world
         self.asked: list[tuple[float, str, str]] = []
 
     async def get(self, url: str, headers: Mapping[str, str]) -> Reply:
@@ -35,21 +35,21 @@ class Listening:
         return await self._transport.get(url, headers)
 
 
-async def tell(stage: ServiceWorld) -> dict[str, Any]:
+async def tell(world: ServiceWorld) -> dict[str, Any]:
     """Two rounds on a hostile day with changes between, started by the scheduler and by hand."""
-    listening = stage.transport = Listening(stage.transport, stage)
-    sellers = await stage.register_all(due=stage.clock.now() - timedelta(minutes=5))
-    async with stage.serving(schedules=True) as service:
-        await stage.clock.sleep(10)
-        await stage.settle(service)
-        stage.simulator.world.mutate(10, seeded_rng(stage.seed, "changes"), CHANGES_ONLY)
-        await stage.crawl_all(service, sellers)
+    listening = world.transport = Listening(world.transport, world)
+    sellers = await world.register_all(due=world.clock.now() - timedelta(minutes=5))
+    async with world.serving(schedules=True) as service:
+        await world.clock.sleep(10)
+        await world.settle(service)
+        world.simulator.world.mutate(10, seeded_rng(world.seed, "changes"), CHANGES_ONLY)
+        await world.crawl_all(service, sellers)
     return {
         "asked": listening.asked,
-        "events": [asdict(event) for event in stage.simulator.product_server.events()],
-        "marketplace": stage.simulator.marketplace.stats(),
-        "executions": [asdict(run) for run in await stage.executions()],
-        "ended": stage.loop.time(),
+        "events": [asdict(event) for event in world.simulator.product_server.events()],
+        "marketplace": world.simulator.marketplace.stats(),
+        "executions": [asdict(run) for run in await world.executions()],
+        "ended": world.loop.time(),
     }
 
 

@@ -92,34 +92,34 @@ class Seen:
         assert circuit.failure.blame is Blame.MARKETPLACE
 
 
-async def look(stage: ServiceWorld) -> Seen:
+async def look(world: ServiceWorld) -> Seen:
     return Seen(
-        circuits=await stage.store.read(lambda tx: tx.marketplace.circuits()),
-        runs=list(await stage.executions()),
-        agents=await stage.agents(),
-        failed_tasks=await stage.count(FAILED_TASKS),
-        tries=await stage.store.read(lambda tx: {row[0]: int(row[1]) for row in tx.db.rows(TRIES)}),
+        circuits=await world.store.read(lambda tx: tx.marketplace.circuits()),
+        runs=list(await world.executions()),
+        agents=await world.agents(),
+        failed_tasks=await world.count(FAILED_TASKS),
+        tries=await world.store.read(lambda tx: {row[0]: int(row[1]) for row in tx.db.rows(TRIES)}),
     )
 
 
-async def causes(stage: ServiceWorld) -> list[tuple[str, str | None]]:
+async def causes(world: ServiceWorld) -> list[tuple[str, str | None]]:
     """What each open run waits for (and which endpoint, if it is one), as `sellers list`, API and console read it."""
 
     def work(tx: Transaction) -> list[Failure]:
         newest = tx.execution_queries.newest(seller_id=None, status=None, limit=1000)
         return list(causes_of_waiting(tx, newest[::-1]).values())
 
-    found = await stage.store.read(work)
+    found = await world.store.read(work)
     named = [(each.code.value, each.facts_by_name.get("endpoint")) for each in found]
     return [(code, None if endpoint is None else str(endpoint)) for code, endpoint in named]
 
 
-def now(stage: ServiceWorld) -> float:
-    return stage.clock.now().timestamp()
+def now(world: ServiceWorld) -> float:
+    return world.clock.now().timestamp()
 
 
 def plan(
-    stage: ServiceWorld,
+    world: ServiceWorld,
     ailment: FaultKind,
     seconds: float,
     *,
@@ -128,23 +128,23 @@ def plan(
     item_no: int | None = None,
 ) -> Outage:
     """An outage that begins now."""
-    start = now(stage)
+    start = now(world)
     outage = Outage(ailment, start, start + seconds, endpoint, user_agent, item_no)
-    stage.simulator.marketplace.plan(outage)
+    world.simulator.marketplace.plan(outage)
     return outage
 
 
-def requests_during(stage: ServiceWorld, outage: Outage) -> list[LoggedRequest]:
-    return stage.simulator.marketplace.requests(outage.start, outage.end)
+def requests_during(world: ServiceWorld, outage: Outage) -> list[LoggedRequest]:
+    return world.simulator.marketplace.requests(outage.start, outage.end)
 
 
-def check_cost(stage: ServiceWorld, outage: Outage) -> None:
+def check_cost(world: ServiceWorld, outage: Outage) -> None:
     """By the marketplace's count, no endpoint was asked more than a handful of times."""
-    counted = Counter(request.endpoint for request in requests_during(stage, outage))
+    counted = Counter(request.endpoint for request in requests_during(world, outage))
     assert all(number <= a_handful(outage.end - outage.start) for number in counted.values()), counted
 
 
-async def until_over(stage: ServiceWorld, service: Service, runs: int) -> None:
+async def until_over(world: ServiceWorld, service: Service, runs: int) -> None:
     """Until so many runs are over, none is open and everything is delivered."""
 
     def is_over(tx: Transaction) -> bool:
@@ -152,45 +152,45 @@ async def until_over(stage: ServiceWorld, service: Service, runs: int) -> None:
         undelivered = tx.outbox_queries(OutboxKind.PRODUCT).pending()
         return len(found) >= runs and not any(run.is_open for run in found) and undelivered == 0
 
-    limit = stage.loop.time() + PATIENCE
-    while not await stage.store.read(is_over):
-        assert stage.loop.time() < limit, [f"{run.status} {run.failure}" for run in await stage.executions()]
+    limit = world.loop.time() + PATIENCE
+    while not await world.store.read(is_over):
+        assert world.loop.time() < limit, [f"{run.status} {run.failure}" for run in await world.executions()]
         assert not service.stop.is_set(), "the service broke"
-        await stage.clock.sleep(1)
+        await world.clock.sleep(1)
 
 
-async def check_afterwards(stage: ServiceWorld, runs: int) -> None:
+async def check_afterwards(world: ServiceWorld, runs: int) -> None:
     """The receiver holds the truth; every run completed without a failed task; the circuits are closed."""
-    seen = await look(stage)
+    seen = await look(world)
     assert seen.run_states == {ExecutionStatus.COMPLETED: runs}, seen.runs
     assert seen.failed_tasks == 0
     assert [run for run in seen.runs if not run.all_succeeded] == []
     assert seen.open_endpoints == set()
-    stage.check_world()
-    await stage.check_books()
+    world.check_world()
+    await world.check_books()
 
 
-async def check_health(stage: ServiceWorld) -> None:
-    seen = await look(stage)
+async def check_health(world: ServiceWorld) -> None:
+    seen = await look(world)
     assert {(agent.health_score, agent.status.value) for agent in seen.agents} == {(100, "AVAILABLE")}
 
 
-async def schedules(stage: ServiceWorld) -> list[Schedule]:
-    found, _ = await stage.store.read(lambda tx: tx.schedules.page(offset=0, limit=100))
+async def schedules(world: ServiceWorld) -> list[Schedule]:
+    found, _ = await world.store.read(lambda tx: tx.schedules.page(offset=0, limit=100))
     return list(found)
 
 
-async def until_asked(stage: ServiceWorld, number: int, endpoint: str) -> None:
+async def until_asked(world: ServiceWorld, number: int, endpoint: str) -> None:
     """Until the marketplace has been asked so often there, to the millisecond."""
-    while sum(request.endpoint == endpoint for request in stage.simulator.marketplace.requests()) < number:
-        await stage.clock.sleep(0.001)
+    while sum(request.endpoint == endpoint for request in world.simulator.marketplace.requests()) < number:
+        await world.clock.sleep(0.001)
 
 
-async def begin_runs(stage: ServiceWorld, service: Service, sellers: list[SellerId], asked: int) -> None:
+async def begin_runs(world: ServiceWorld, service: Service, sellers: list[SellerId], asked: int) -> None:
     """Runs of these sellers, until the marketplace has answered so many questions about products."""
     for seller_id in sellers:
-        await stage.start(service, seller_id)
+        await world.start(service, seller_id)
     service.nudge()
     items = ("detail", "options")
-    while sum(request.endpoint in items for request in stage.simulator.marketplace.requests()) < asked:
-        await stage.clock.sleep(0.05)
+    while sum(request.endpoint in items for request in world.simulator.marketplace.requests()) < asked:
+        await world.clock.sleep(0.05)

@@ -42,10 +42,10 @@ class Meddling:
         return Counter(agent for _, path, agent in self.asked if path == "/")
 
 
-def meddling(stage: ServiceWorld, meddle: Meddle) -> Meddling:
-    """Between this stage and its simulator from now on."""
-    made = Meddling(stage.transport, stage.clock, meddle)
-    stage.transport = made
+def meddling(world: ServiceWorld, meddle: Meddle) -> Meddling:
+    """Between this world and its simulator from now on."""
+    made = Meddling(world.transport, world.clock, meddle)
+    world.transport = made
     return made
 
 
@@ -53,31 +53,31 @@ def is_api(path: str) -> bool:
     return path.startswith("/mustit-api/")
 
 
-async def everyone(stage: ServiceWorld) -> list[StoredAgent]:
-    return list(await stage.store.read(lambda tx: tx.pool_report.agents()))
+async def everyone(world: ServiceWorld) -> list[StoredAgent]:
+    return list(await world.store.read(lambda tx: tx.pool_report.agents()))
 
 
-async def statuses(stage: ServiceWorld) -> Counter[str]:
-    return Counter(agent.status.value for agent in await stage.agents())
+async def statuses(world: ServiceWorld) -> Counter[str]:
+    return Counter(agent.status.value for agent in await world.agents())
 
 
-async def breaker(stage: ServiceWorld) -> Breaker:
-    return await stage.store.read(lambda tx: tx.circuits.breaker())
+async def breaker(world: ServiceWorld) -> Breaker:
+    return await world.store.read(lambda tx: tx.circuits.breaker())
 
 
-async def block(stage: ServiceWorld, *, but: int = 0) -> None:
-    now = stage.clock.now()
-    found = await everyone(stage)
+async def block(world: ServiceWorld, *, but: int = 0) -> None:
+    now = world.clock.now()
+    found = await everyone(world)
     blocked = {one.row: one.agent.block(now, "a test") for one in found[but:]}
-    await stage.store.transact(lambda tx: tx.agents.save(blocked))
+    await world.store.transact(lambda tx: tx.agents.save(blocked))
 
 
-async def unblock(stage: ServiceWorld) -> None:
-    now = stage.clock.now()
-    found = [one for one in await everyone(stage) if one.agent.status is AgentStatus.BLOCKED]
+async def unblock(world: ServiceWorld) -> None:
+    now = world.clock.now()
+    found = [one for one in await everyone(world) if one.agent.status is AgentStatus.BLOCKED]
     freed = {one.row: one.agent.unblock(now) for one in found}
-    await stage.store.transact(lambda tx: tx.agents.save(freed))
+    await world.store.transact(lambda tx: tx.agents.save(freed))
 
 
-async def all_available(stage: ServiceWorld) -> bool:
-    return set(await statuses(stage)) == {"AVAILABLE"}
+async def all_available(world: ServiceWorld) -> bool:
+    return set(await statuses(world)) == {"AVAILABLE"}

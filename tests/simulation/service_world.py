@@ -38,7 +38,7 @@ from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop, run_virtu
 from sellerwatch.marketplaces.ports import Transport
 from sellerwatch.operations.session import OperationSession
 from sellerwatch.outbox.message import OutboxKind
-from sellerwatch.outbox.ports import Receiver
+from sellerwatch.outbox.ports import EventReceiver, Receiver
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.service.service import Service
 from sellerwatch.settings.limits import TunableLimits
@@ -68,7 +68,7 @@ class ServiceWorld(StoreWorld):
         self.simulator = simulator
         self.transport: Transport = SimulatedTransport(simulator, clock)
         self.contract = ContractReceiver(simulator, clock)
-        self.receiver: Receiver = self.contract
+        self.receiver: EventReceiver = self.contract
 
     @asynccontextmanager
     async def service(
@@ -77,7 +77,7 @@ class ServiceWorld(StoreWorld):
         schedules: bool = False,
         store: SqlStore | None = None,
         transport: Transport | None = None,
-        receiver: Receiver | None = None,
+        receiver: EventReceiver | None = None,
         scheduler: Receiver | None = None,
     ) -> AsyncIterator[Service]:
         """A service that is not running yet, on these doors."""
@@ -258,9 +258,9 @@ def play(
         else:
             store = SqlStore(make_engine(template), clock, InlineRunner(), InlineRunner(), rehearse=True)
         try:
-            stage = ServiceWorld(loop, settings, simulator, store, seed)
-            found = await story(stage)
-            assert stage.contract.broken == [], "an event breaks its schema"
+            world = ServiceWorld(loop, settings, simulator, store, seed)
+            found = await story(world)
+            assert world.contract.broken == [], "an event breaks its schema"
             return found
         finally:
             store.close()
@@ -282,7 +282,7 @@ def simulated(
 
         def test(*args: Any, **given: Any) -> None:
             migrated_template, *values = signature.bind(*args, **given).args
-            play(migrated_template, lambda stage: story(stage, *values), settings=settings, **world)
+            play(migrated_template, lambda world: story(world, *values), settings=settings, **world)
 
         test.__signature__ = signature  # type: ignore[attr-defined]
         test.__name__, test.__doc__, test.__module__ = story.__name__, story.__doc__, story.__module__

@@ -38,44 +38,44 @@ def test_a_process_that_shares_its_database_looks_twice_a_second_and_writes_litt
     assert cost.transactions < 0.3 * seconds
 
 
-async def register_elsewhere(stage: ServiceWorld, seller_id: SellerId) -> None:
+async def register_elsewhere(world: ServiceWorld, seller_id: SellerId) -> None:
     """As another process does it: through a store that this one knows nothing of. Its run is due by now."""
-    other = SqlStore(stage.store.engine, stage.clock, InlineRunner(), InlineRunner())
-    elsewhere = StoreWorld(other, stage.clock, stage.ids)
-    await elsewhere.register([seller_id], every=DAILY, due=stage.now - timedelta(minutes=10))
+    other = SqlStore(world.store.engine, world.clock, InlineRunner(), InlineRunner())
+    elsewhere = StoreWorld(other, world.clock, world.ids)
+    await elsewhere.register([seller_id], every=DAILY, due=world.now - timedelta(minutes=10))
 
 
 @simulated(settings=settings_of(TENDING_INTERVAL_SECONDS=60), sellers=1, products=5)
-async def test_what_another_process_did_is_noticed_within_two_seconds(stage: ServiceWorld) -> None:
-    shared = SqlStore(stage.store.engine, stage.clock, InlineRunner(), InlineRunner(), rehearse=True)
-    async with stage.serving(schedules=True, store=shared) as service:
-        await stage.clock.sleep(HOUR + 0.3)
-        began = stage.clock.now()
-        await register_elsewhere(stage, stage.sellers[0])
-        await stage.clock.sleep(60)
-        await stage.settle(service)
-    (run,) = await stage.executions()
+async def test_what_another_process_did_is_noticed_within_two_seconds(world: ServiceWorld) -> None:
+    shared = SqlStore(world.store.engine, world.clock, InlineRunner(), InlineRunner(), rehearse=True)
+    async with world.serving(schedules=True, store=shared) as service:
+        await world.clock.sleep(HOUR + 0.3)
+        began = world.clock.now()
+        await register_elsewhere(world, world.sellers[0])
+        await world.clock.sleep(60)
+        await world.settle(service)
+    (run,) = await world.executions()
     assert run.created_at - began < timedelta(seconds=2)
     assert run.all_succeeded
 
 
 @simulated(settings=settings_of(TENDING_INTERVAL_SECONDS=60), sellers=1, products=1)
-async def test_a_run_that_is_due_in_days_starts_at_its_time_though_nothing_happens_before(stage: ServiceWorld) -> None:
-    due = stage.clock.now() + timedelta(days=3)
-    await stage.register_all(every=DAILY, due=due)
-    async with stage.serving(schedules=True) as service:
-        await stage.clock.sleep(3 * 24 * HOUR + 600)
-        await stage.settle(service)
-    (run,) = await stage.executions()
+async def test_a_run_that_is_due_in_days_starts_at_its_time_though_nothing_happens_before(world: ServiceWorld) -> None:
+    due = world.clock.now() + timedelta(days=3)
+    await world.register_all(every=DAILY, due=due)
+    async with world.serving(schedules=True) as service:
+        await world.clock.sleep(3 * 24 * HOUR + 600)
+        await world.settle(service)
+    (run,) = await world.executions()
     assert due <= run.created_at <= due + timedelta(minutes=5, seconds=2)
 
 
 @simulated(settings=settings_of(TENDING_INTERVAL_SECONDS=60), sellers=1, products=0)
-async def test_jobs_are_done_at_their_time_by_a_service_that_sleeps(stage: ServiceWorld) -> None:
+async def test_jobs_are_done_at_their_time_by_a_service_that_sleeps(world: ServiceWorld) -> None:
     """An agent's rest ends, the day ends, and an hour's forgetting is done, with nothing else to wake anybody."""
-    async with stage.serving():
-        await stage.clock.sleep(10)
-        until = stage.clock.now() + timedelta(hours=7)
+    async with world.serving():
+        await world.clock.sleep(10)
+        until = world.clock.now() + timedelta(hours=7)
 
         def suspend(tx: Transaction) -> None:
             tx.db.run(
@@ -84,17 +84,17 @@ async def test_jobs_are_done_at_their_time_by_a_service_that_sleeps(stage: Servi
                 {"until": until},
             )
 
-        await stage.store.transact(suspend)
+        await world.store.transact(suspend)
         ill = "SELECT COUNT(*) FROM user_agent_pool WHERE status = 'SUSPENDED'"
-        await stage.clock.sleep(7 * HOUR - 1)
-        assert await stage.count(ill) == 1
-        await stage.clock.sleep(62)
-        assert await stage.count(ill) == 0
-        await stage.clock.sleep(24 * HOUR)
-        assert await stage.count("SELECT SUM(requests_per_day) FROM user_agent_pool") == 0
-        done = await stage.store.read(lambda tx: tx.leases.last_finished("forget"))
+        await world.clock.sleep(7 * HOUR - 1)
+        assert await world.count(ill) == 1
+        await world.clock.sleep(62)
+        assert await world.count(ill) == 0
+        await world.clock.sleep(24 * HOUR)
+        assert await world.count("SELECT SUM(requests_per_day) FROM user_agent_pool") == 0
+        done = await world.store.read(lambda tx: tx.leases.last_finished("forget"))
         assert done is not None
-        assert stage.clock.now() - done < timedelta(hours=1, minutes=2)
+        assert world.clock.now() - done < timedelta(hours=1, minutes=2)
 
 
 def test_a_job_that_failed_is_done_again_soon(migrated_template: Path) -> None:
@@ -102,17 +102,17 @@ def test_a_job_that_failed_is_done_again_soon(migrated_template: Path) -> None:
         WHEN NEW.requests_per_day = 0 BEGIN SELECT RAISE(ABORT, 'not now'); END"""
     used = "SELECT SUM(requests_per_day) FROM user_agent_pool"
 
-    async def story(stage: ServiceWorld) -> None:
-        async with stage.serving():
-            await stage.clock.sleep(10)
-            await stage.store.transact(lambda tx: tx.db.run("UPDATE user_agent_pool SET requests_per_day = 3"))
-            before = await stage.count(used)
-            await stage.store.transact(lambda tx: tx.db.run(forbid))
-            await stage.clock.sleep(17.5 * HOUR)
-            assert await stage.count(used) == before
-            assert await stage.count("SELECT COUNT(*) FROM job_leases WHERE last_error LIKE '%not now%'") == 1
-            await stage.store.transact(lambda tx: tx.db.run("DROP TRIGGER forbidden"))
-            await stage.clock.sleep(62)
-            assert await stage.count(used) == 0
+    async def story(world: ServiceWorld) -> None:
+        async with world.serving():
+            await world.clock.sleep(10)
+            await world.store.transact(lambda tx: tx.db.run("UPDATE user_agent_pool SET requests_per_day = 3"))
+            before = await world.count(used)
+            await world.store.transact(lambda tx: tx.db.run(forbid))
+            await world.clock.sleep(17.5 * HOUR)
+            assert await world.count(used) == before
+            assert await world.count("SELECT COUNT(*) FROM job_leases WHERE last_error LIKE '%not now%'") == 1
+            await world.store.transact(lambda tx: tx.db.run("DROP TRIGGER forbidden"))
+            await world.clock.sleep(62)
+            assert await world.count(used) == 0
 
     play(migrated_template, story, settings=settings_of(TENDING_INTERVAL_SECONDS=60), sellers=1, products=0)

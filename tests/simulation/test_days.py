@@ -18,35 +18,35 @@ DAY = dt.timedelta(days=1)
 ENDPOINTS = ("list", "detail", "options")
 
 
-async def kept(stage: ServiceWorld) -> list[DayMetrics]:
+async def kept(world: ServiceWorld) -> list[DayMetrics]:
     first = dt.date(2000, 1, 1)
-    return list(await stage.store.read(lambda tx: tx.kept_days.between(None, first, first + 20_000 * DAY)))
+    return list(await world.store.read(lambda tx: tx.kept_days.between(None, first, first + 20_000 * DAY)))
 
 
-def days_before(stage: ServiceWorld) -> dt.date:
+def days_before(world: ServiceWorld) -> dt.date:
     """Return a day before any seller was registered."""
-    return stage.clock.now().date() - 30 * DAY
+    return world.clock.now().date() - 30 * DAY
 
 
 def test_days_are_kept_in_the_operators_time_zone_and_equal_the_logs(migrated_template: Path) -> None:
-    async def story(stage: ServiceWorld) -> None:
-        sellers = await stage.register_all(every=SIX_HOURLY, due=stage.clock.now())
-        async with stage.serving(schedules=True) as service:
+    async def story(world: ServiceWorld) -> None:
+        sellers = await world.register_all(every=SIX_HOURLY, due=world.clock.now())
+        async with world.serving(schedules=True) as service:
             for number in range(8):
-                await stage.clock.sleep(9 * HOUR)
-                stage.simulator.mutate(4, seed=number)
-            before = days_before(stage)
-            session = stage.session(service)
+                await world.clock.sleep(9 * HOUR)
+                world.simulator.mutate(4, seed=number)
+            before = days_before(world)
+            session = world.session(service)
             found = await session.ask(crawling_metrics, sellers[0], before, SEOUL)
             assert (found.progress_rate, found.success_rate, found.task_stats.total) == (0.0, 0.0, 0)
             whole = await session.ask(daily_metrics, None, before, before, SEOUL)
             assert (whole.content[0].requests, whole.content[0].products.complete) == (0, 0)
-        days = await kept(stage)
+        days = await kept(world)
         dates = sorted({day.day for day in days})
         assert len(dates) == 3
         assert len(days) == 3 * len(sellers)
-        log = stage.simulator.marketplace.requests()
-        events = stage.simulator.product_server.events()
+        log = world.simulator.marketplace.requests()
+        events = world.simulator.product_server.events()
         for date in dates:
             of_day = [day for day in days if day.day == date]
             since = dt.datetime.combine(date, dt.time(), SEOUL).timestamp()
@@ -61,7 +61,7 @@ def test_days_are_kept_in_the_operators_time_zone_and_equal_the_logs(migrated_te
             gone = sum(each.event_type == "PRODUCT_DELETED" for each in got)
             assert (sum(d.new_products for d in of_day), sum(d.removed_products for d in of_day)) == (new, gone)
         # Computed again from the rows, a day is the same.
-        again = await stage.store.read(lambda tx: [day for date in dates for day in compute_all(tx, date, SEOUL)])
+        again = await world.store.read(lambda tx: [day for date in dates for day in compute_all(tx, date, SEOUL)])
         assert again == sorted(days, key=lambda day: (day.day, day.seller_id))
 
     settings = calm_settings(TIMEZONE="Asia/Seoul")

@@ -31,20 +31,20 @@ TRIES = "SELECT COUNT(*) FROM outbox_attempts"
 @pytest.mark.parametrize("mode", [ServerMode.DOWN, ServerMode.ERROR_AFTER, ServerMode.THROTTLE])
 @simulated(sellers=2, products=30)
 async def test_while_the_product_server_is_away_crawls_go_on_and_afterwards_everything_arrives(
-    stage: ServiceWorld, mode: ServerMode
+    world: ServiceWorld, mode: ServerMode
 ) -> None:
-    sellers = await stage.register_all()
-    server = stage.simulator.product_server
-    async with stage.serving() as service:
+    sellers = await world.register_all()
+    server = world.simulator.product_server
+    async with world.serving() as service:
         server.behave(ServerBehaviour(mode, retry_after=30))
         for seller_id in sellers:
-            await stage.start(service, seller_id)
-        await stage.clock.sleep(OUTAGE)
-        assert [run.is_open for run in await stage.executions()] == [False, False]
-        assert await stage.count("SELECT COUNT(*) FROM product_outbox WHERE status = 'FAILED'") == 0
+            await world.start(service, seller_id)
+        await world.clock.sleep(OUTAGE)
+        assert [run.is_open for run in await world.executions()] == [False, False]
+        assert await world.count("SELECT COUNT(*) FROM product_outbox WHERE status = 'FAILED'") == 0
         server.behave(ServerBehaviour(ServerMode.WELL))
-        await stage.settle(service)
-    stage.check_world()
+        await world.settle(service)
+    world.check_world()
     assert len(server.events()) == 60
 
 
@@ -62,8 +62,8 @@ class Moody:
         return Receipt.of_answer(200, b"")
 
 
-async def status_of(stage: ServiceWorld, seller_id: SellerId) -> ScheduleStatus:
-    schedule = await stage.store.read(lambda tx: tx.schedules.of_seller(seller_id))
+async def status_of(world: ServiceWorld, seller_id: SellerId) -> ScheduleStatus:
+    schedule = await world.store.read(lambda tx: tx.schedules.of_seller(seller_id))
     assert schedule is not None
     return schedule.status
 
@@ -71,19 +71,19 @@ async def status_of(stage: ServiceWorld, seller_id: SellerId) -> ScheduleStatus:
 def test_a_scheduler_that_cannot_be_told_fails_the_schedule_alerts_and_is_told_in_order_on_retry(
     migrated_template: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story(stage: ServiceWorld) -> None:
-        (seller_id,) = await stage.register_all()
+    async def story(world: ServiceWorld) -> None:
+        (seller_id,) = await world.register_all()
         scheduler = Moody()
-        async with stage.serving(scheduler=scheduler) as service:
-            await stage.clock.sleep(2)
-            assert await status_of(stage, seller_id) is ScheduleStatus.FAILED
+        async with world.serving(scheduler=scheduler) as service:
+            await world.clock.sleep(2)
+            assert await status_of(world, seller_id) is ScheduleStatus.FAILED
             scheduler.mended = True
-            await stage.clock.sleep(OUTAGE)
-            assert await status_of(stage, seller_id) is ScheduleStatus.FAILED, "it does not end by itself"
-            await stage.command(retry_schedule, seller_id)
+            await world.clock.sleep(OUTAGE)
+            assert await status_of(world, seller_id) is ScheduleStatus.FAILED, "it does not end by itself"
+            await world.command(retry_schedule, seller_id)
             service.nudge()
-            await stage.clock.sleep(2)
-            assert await status_of(stage, seller_id) is ScheduleStatus.ACTIVE
+            await world.clock.sleep(2)
+            assert await status_of(world, seller_id) is ScheduleStatus.ACTIVE
         assert scheduler.told == ["SCHEDULE_REGISTERED"]
 
     with caplog.at_level(logging.WARNING, "sellerwatch.alerts"):
@@ -94,38 +94,38 @@ def test_a_scheduler_that_cannot_be_told_fails_the_schedule_alerts_and_is_told_i
 
 
 @simulated(sellers=1, products=20)
-async def test_a_pause_by_another_process_stops_delivery_until_it_ends(stage: ServiceWorld) -> None:
-    sellers = await stage.register_all()
-    server = stage.simulator.product_server
-    async with stage.serving() as service:
-        now = stage.clock.now()
-        await stage.store.transact(lambda tx: pause(tx, a_context(now), OutboxKind.PRODUCT, None))
+async def test_a_pause_by_another_process_stops_delivery_until_it_ends(world: ServiceWorld) -> None:
+    sellers = await world.register_all()
+    server = world.simulator.product_server
+    async with world.serving() as service:
+        now = world.clock.now()
+        await world.store.transact(lambda tx: pause(tx, a_context(now), OutboxKind.PRODUCT, None))
         for seller_id in sellers:
-            await stage.start(service, seller_id)
-        await stage.clock.sleep(OUTAGE)
+            await world.start(service, seller_id)
+        await world.clock.sleep(OUTAGE)
         assert server.events() == []
-        later = stage.clock.now()
-        await stage.store.transact(lambda tx: resume(tx, a_context(later), OutboxKind.PRODUCT))
-        await stage.clock.sleep(10)
+        later = world.clock.now()
+        await world.store.transact(lambda tx: resume(tx, a_context(later), OutboxKind.PRODUCT))
+        await world.clock.sleep(10)
         assert len(server.events()) == 20
-    stage.check_world()
+    world.check_world()
 
 
 @simulated(settings=settings_of(OUTBOX_KEPT_DAYS=1), sellers=1, products=20)
 async def test_old_events_and_tries_are_forgotten_but_never_what_the_next_change_is_a_change_of(
-    stage: ServiceWorld,
+    world: ServiceWorld,
 ) -> None:
-    sellers = await stage.register_all()
-    async with stage.serving() as service:
-        await stage.crawl_all(service, sellers)
-        stage.simulator.world.mutate(10, seeded_rng("changes"), CHANGES_ONLY)
-        await stage.crawl_all(service, sellers)
-        assert (await stage.count(EVENTS), await stage.count(TRIES)) == (30, 31)
-    await stage.clock.sleep(DAY + HOUR)
-    async with stage.serving() as service:
-        await stage.clock.sleep(5)
-        assert (await stage.count(EVENTS), await stage.count(TRIES)) == (20, 0)
-        stage.simulator.world.mutate(20, seeded_rng("more changes"), CHANGES_ONLY)
-        await stage.crawl_all(service, sellers)
-    stage.check_world()
-    assert await stage.count("SELECT MAX(version) FROM product_outbox") == 3
+    sellers = await world.register_all()
+    async with world.serving() as service:
+        await world.crawl_all(service, sellers)
+        world.simulator.world.mutate(10, seeded_rng("changes"), CHANGES_ONLY)
+        await world.crawl_all(service, sellers)
+        assert (await world.count(EVENTS), await world.count(TRIES)) == (30, 31)
+    await world.clock.sleep(DAY + HOUR)
+    async with world.serving() as service:
+        await world.clock.sleep(5)
+        assert (await world.count(EVENTS), await world.count(TRIES)) == (20, 0)
+        world.simulator.world.mutate(20, seeded_rng("more changes"), CHANGES_ONLY)
+        await world.crawl_all(service, sellers)
+    world.check_world()
+    assert await world.count("SELECT MAX(version) FROM product_outbox") == 3

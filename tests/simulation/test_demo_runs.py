@@ -8,11 +8,11 @@ from sellerwatch.cli.demo import start_or_join
 
 
 @simulated(sellers=1, products=5)
-async def test_a_demo_joins_the_run_that_a_person_started(stage: ServiceWorld) -> None:
-    (seller_id,) = await stage.register_all()
-    async with stage.serving() as service:
-        started = await stage.start(service, seller_id)
+async def test_a_demo_joins_the_run_that_a_person_started(world: ServiceWorld) -> None:
+    (seller_id,) = await world.register_all()
+    async with world.serving() as service:
+        started = await world.start(service, seller_id)
         assert await start_or_join(service, seller_id) == started
-        await stage.settle(service)
+        await world.settle(service)
         assert await start_or_join(service, seller_id) != started
-        await stage.settle(service)
+        await world.settle(service)

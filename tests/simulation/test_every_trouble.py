@@ -27,8 +27,8 @@ from sellerwatch.operations.marketplace import pause_requests, resume_requests
 from sellerwatch.operations.quarantine import release_case
 from sellerwatch.operations.removals import confirm_removal
 from sellerwatch.outbox.commands import MessageAction, move_chosen, pause, resume
-from sellerwatch.outbox.message import Message, OutboxKind
-from sellerwatch.outbox.ports import MessageFilter
+from sellerwatch.outbox.message import OutboxKind
+from sellerwatch.outbox.ports import EventBody, MessageFilter
 from sellerwatch.outbox.receipt import Receipt
 from sellerwatch.reports.attention import list_attention
 from sellerwatch.reports.checks import AttentionKind
@@ -60,7 +60,7 @@ class Answering:
     behind: Any
     refuses: bool = False
 
-    async def deliver(self, message: Message, now: datetime) -> Receipt:
+    async def deliver(self, message: EventBody, now: datetime) -> Receipt:
         if self.refuses:
             return Receipt.of_answer(422, b"the price is missing")
         receipt: Receipt = await self.behind.deliver(message, now)
@@ -70,7 +70,7 @@ class Answering:
 class Taking:
     """A scheduler that takes every message."""
 
-    async def deliver(self, message: Message, now: datetime) -> Receipt:
+    async def deliver(self, message: EventBody, now: datetime) -> Receipt:
         return Receipt.of_answer(200, b"")
 
 
@@ -78,7 +78,7 @@ class Taking:
 class Scene:
     """A service at work on a world, and what the process that looks can see beside the database."""
 
-    stage: ServiceWorld
+    world: ServiceWorld
     stack: AsyncExitStack
     at_work: dict[str, Any] = field(default_factory=dict)
     seen: dict[str, Any] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class Scene:
 
     async def open(self, **options: Any) -> None:
         given = {"schedules": True, **options}
-        self.service = await self.stack.enter_async_context(self.stage.serving(**given))
+        self.service = await self.stack.enter_async_context(self.world.serving(**given))
         self.at_work = {"is_worker": True, "is_scheduler": given["schedules"]}
 
     async def close(self) -> None:
@@ -94,29 +94,29 @@ class Scene:
         self.service, self.at_work = None, {}
 
     async def run(self, command: Callable[..., Any], *args: Any) -> Any:
-        return await self.stage.session(self._service).run(command, *args)
+        return await self.world.session(self._service).run(command, *args)
 
     async def attention(self) -> list[tuple[AttentionKind, FailureCode | None]]:
-        known = check_context_of(self.stage.settings, has_receiver=True)
+        known = check_context_of(self.world.settings, has_receiver=True)
         context: CheckContext = replace(known, **self.at_work, **self.seen)
         async with AsyncExitStack() as stack:
             service = self.service
             if service is None:
-                service = await stack.enter_async_context(self.stage.service())
-            found = await self.stage.session(service).ask(list_attention, context)
+                service = await stack.enter_async_context(self.world.service())
+            found = await self.world.session(service).ask(list_attention, context)
         return [(each.kind, None if each.cause is None else each.cause.code) for each in found.content]
 
     async def crawl(self) -> None:
         """A run of the seller, unless one is open."""
-        if self.service is None or any(run.is_open for run in await self.stage.executions()):
+        if self.service is None or any(run.is_open for run in await self.world.executions()):
             return
-        await self.stage.start(self.service, self.stage.sellers[0])
+        await self.world.start(self.service, self.world.sellers[0])
         self.service.nudge()
 
     def mutate(self, how: str, *places: int) -> None:
-        items = self.stage.simulator.world.listing(self.stage.sellers[0])
+        items = self.world.simulator.world.listing(self.world.sellers[0])
         for item_no in [items[place] for place in places]:
-            self.stage.simulator.world.change(item_no, self.stage.rng, how)
+            self.world.simulator.world.change(item_no, self.world.rng, how)
 
     @property
     def _service(self) -> Service:
@@ -180,25 +180,25 @@ def outages() -> Iterator[Trouble]:
 def _plan(scene: Scene, fault: FaultKind, **narrowed: Any) -> None:
     # New tokens are needed, so that the token page is asked too.
     if narrowed.get("endpoint") == "session":
-        scene.stage.simulator.marketplace.restart(scene.stage.now.timestamp())
-    plan(scene.stage, fault, HOUR, **narrowed)
+        scene.world.simulator.marketplace.restart(scene.world.now.timestamp())
+    plan(scene.world, fault, HOUR, **narrowed)
 
 
 def _end_outages(scene: Scene) -> None:
-    scene.stage.simulator.marketplace.chaos.end_outages()
+    scene.world.simulator.marketplace.chaos.end_outages()
 
 
 def profile(name: str, shows: AttentionKind | None = None, cause: FailureCode | None = None, **shares: Any) -> Trouble:
     """A fault of a share of the requests."""
 
     def become(scene: Scene) -> None:
-        scene.stage.simulator.marketplace.chaos.become(ChaosProfile(**shares))
+        scene.world.simulator.marketplace.chaos.become(ChaosProfile(**shares))
 
     return Trouble(name, become, be_calm, None if shows is None else (shows, cause), set(shares))
 
 
 def be_calm(scene: Scene) -> None:
-    scene.stage.simulator.marketplace.chaos.become(PROFILES["calm"])
+    scene.world.simulator.marketplace.chaos.become(PROFILES["calm"])
 
 
 def receivers() -> Iterator[Trouble]:
@@ -208,7 +208,7 @@ def receivers() -> Iterator[Trouble]:
             yield Trouble(
                 f"receiver {mode.value}",
                 lambda scene, mode=mode: _receive(scene, mode),  # type: ignore[misc]
-                lambda scene: scene.stage.simulator.product_server.behave(ServerBehaviour()),
+                lambda scene: scene.world.simulator.product_server.behave(ServerBehaviour()),
                 (AttentionKind.RECEIVER_AWAY, FailureCode.RECEIVER_AWAY),
                 {mode},
             )
@@ -216,69 +216,69 @@ def receivers() -> Iterator[Trouble]:
 
 def _receive(scene: Scene, mode: ServerMode) -> None:
     scene.mutate("reprice", *range(5))
-    scene.stage.simulator.product_server.behave(ServerBehaviour(mode))
+    scene.world.simulator.product_server.behave(ServerBehaviour(mode))
 
 
 async def ban_one(scene: Scene) -> None:
-    agent = (await scene.stage.agents())[0]
+    agent = (await scene.world.agents())[0]
     _plan(scene, FaultKind.UNAUTHORISED, user_agent=agent.user_agent)
 
 
 def break_one(scene: Scene) -> None:
-    product = scene.stage.simulator.world.listing(scene.stage.sellers[0])[0]
+    product = scene.world.simulator.world.listing(scene.world.sellers[0])[0]
     _plan(scene, FaultKind.WITHOUT_MODULE, item_no=product)
 
 
 def redesign(scene: Scene) -> None:
-    scene.stage.simulator.marketplace.renderer.redesign(Redesign(), None)
+    scene.world.simulator.marketplace.renderer.redesign(Redesign(), None)
 
 
 def shrink(scene: Scene) -> None:
-    for item_no in list(scene.stage.simulator.world.listing(scene.stage.sellers[0]))[:12]:
-        scene.stage.simulator.world.vanish(item_no)
+    for item_no in list(scene.world.simulator.world.listing(scene.world.sellers[0]))[:12]:
+        scene.world.simulator.world.vanish(item_no)
 
 
 async def confirm_all(scene: Scene) -> None:
-    held = await scene.stage.read(
+    held = await scene.world.read(
         lambda tx: tx.removals.page(seller_id=None, status=RemovalStatus.HELD, cursor=None, limit=9)
     )
     for removal in held.content:
-        await confirm_removal(scene.stage.session(scene._service), removal.removal_id)
+        await confirm_removal(scene.world.session(scene._service), removal.removal_id)
 
 
 async def release_all(scene: Scene) -> None:
-    cases = await scene.stage.read(
+    cases = await scene.world.read(
         lambda tx: tx.quarantine.page(seller_id=None, status=CaseStatus.OPEN, cursor=None, limit=9)
     )
     for case in cases.content:
-        await release_case(scene.stage.session(scene._service), case.case_id)
+        await release_case(scene.world.session(scene._service), case.case_id)
 
 
 def mutations(scene: Scene) -> None:
-    world = scene.stage.simulator.world
-    items = list(world.listing(scene.stage.sellers[0]))
+    world = scene.world.simulator.world
+    items = list(world.listing(scene.world.sellers[0]))
     world.vanish(items[0])
     world.bump(items[1])
-    world.appear(scene.stage.sellers[0])
+    world.appear(scene.world.sellers[0])
     scene.mutate("reprice", 4)
 
 
 async def refuse_events(scene: Scene) -> None:
     scene.mutate("reprice", 0, 1)
-    scene.stage.receiver.refuses = True  # type: ignore[attr-defined]
+    scene.world.receiver.refuses = True  # type: ignore[attr-defined]
 
 
 async def replay_events(scene: Scene) -> None:
-    scene.stage.receiver.refuses = False  # type: ignore[attr-defined]
+    scene.world.receiver.refuses = False  # type: ignore[attr-defined]
     await scene.run(move_chosen, MessageAction.REPLAY, OutboxKind.PRODUCT, MessageFilter())
 
 
 async def reopen_without_receiver(scene: Scene) -> None:
     await scene.close()
     scene.mutate("reprice", 0)
-    receiver, scene.stage.receiver = scene.stage.receiver, None  # type: ignore[assignment]
+    receiver, scene.world.receiver = scene.world.receiver, None  # type: ignore[assignment]
     await scene.open()
-    scene.stage.receiver = receiver
+    scene.world.receiver = receiver
 
 
 async def reopen(scene: Scene) -> None:
@@ -296,45 +296,45 @@ async def no_receiver(scene: Scene) -> None:
     scene.seen = {"has_receiver": False}
     await reopen_without_receiver(scene)
     await scene.crawl()
-    await scene.stage.clock.sleep(10)
+    await scene.world.clock.sleep(10)
 
 
 async def events_are_stuck(scene: Scene) -> None:
     await reopen_without_receiver(scene)
     await scene.crawl()
-    await scene.stage.clock.sleep(MINUTE)
+    await scene.world.clock.sleep(MINUTE)
 
 
 async def refuse_schedules(scene: Scene) -> None:
     await scene.close()
-    seller_id, schedule = scene.stage.sellers[0], await scene.stage.schedule(scene.stage.sellers[0])
-    await scene.stage.transact(lambda tx: tx.schedules.save(schedule.fail(scene.stage.now)))
-    assert (await scene.stage.schedule(seller_id)).status == "FAILED"
+    seller_id, schedule = scene.world.sellers[0], await scene.world.schedule(scene.world.sellers[0])
+    await scene.world.transact(lambda tx: tx.schedules.save(schedule.fail(scene.world.now)))
+    assert (await scene.world.schedule(seller_id)).status == "FAILED"
     await scene.open(scheduler=Taking())
 
 
 async def lose_workers(scene: Scene) -> None:
     """A worker that was not heard of for an hour holds a task that two others have lost."""
-    scene.stage.simulator.marketplace.chaos.become(ChaosProfile(latency_ms=2_000))
+    scene.world.simulator.marketplace.chaos.become(ChaosProfile(latency_ms=2_000))
     await scene.crawl()
-    lost, long_ago = worker_id(9), scene.stage.now - timedelta(hours=1)
-    await scene.stage.transact(
+    lost, long_ago = worker_id(9), scene.world.now - timedelta(hours=1)
+    await scene.world.transact(
         lambda tx: tx.workers.enter(WorkerInfo(lost, "test", "elsewhere", 9, long_ago, long_ago))
     )
 
     async def is_under_way() -> bool:
-        return bool(await scene.stage.count("SELECT COUNT(*) FROM crawler_tasks WHERE status = 'IN_PROGRESS'"))
+        return bool(await scene.world.count("SELECT COUNT(*) FROM crawler_tasks WHERE status = 'IN_PROGRESS'"))
 
-    await scene.stage.until(is_under_way)
-    await scene.stage.transact(lambda tx: tx.db.run(LOSE, {"worker": lost}))
+    await scene.world.until(is_under_way)
+    await scene.world.transact(lambda tx: tx.db.run(LOSE, {"worker": lost}))
 
 
 async def keep_busy(scene: Scene) -> None:
     """Answers so slow that the next run is not over when its products are late."""
-    scene.stage.simulator.marketplace.chaos.become(ChaosProfile(latency_ms=8_000))
-    (first,) = await scene.stage.executions()
+    scene.world.simulator.marketplace.chaos.become(ChaosProfile(latency_ms=8_000))
+    (first,) = await scene.world.executions()
     late_at = (first.started_at or first.created_at) + timedelta(minutes=66)
-    await scene.stage.clock.sleep((late_at - scene.stage.now).total_seconds())
+    await scene.world.clock.sleep((late_at - scene.world.now).total_seconds())
 
 
 def see(**seen: object) -> Act:
@@ -353,12 +353,12 @@ def on_agents(command: Callable[..., Any]) -> Act:
 
 
 async def shrink_budget(scene: Scene) -> None:
-    await scene.stage.leave_agents(3)
-    await scene.run(set_limit, TunableLimits(scene.stage.settings), "window_limit", "1")
+    await scene.world.leave_agents(3)
+    await scene.run(set_limit, TunableLimits(scene.world.settings), "window_limit", "1")
 
 
 async def widen_budget(scene: Scene) -> None:
-    await scene.run(unset_limit, TunableLimits(scene.stage.settings), "window_limit")
+    await scene.run(unset_limit, TunableLimits(scene.world.settings), "window_limit")
 
 
 TROUBLES: Sequence[Trouble] = (
@@ -383,13 +383,13 @@ TROUBLES: Sequence[Trouble] = (
     profile("answers too slow", AttentionKind.ENDPOINTS_AWAY, FailureCode.TIMED_OUT, latency_ms=40_000),
     Trouble(
         "all tokens void",
-        lambda scene: scene.stage.simulator.marketplace.restart(scene.stage.now.timestamp()),
+        lambda scene: scene.world.simulator.marketplace.restart(scene.world.now.timestamp()),
         made_by={"restart"},
     ),
     Trouble(
         "a redesign",
         redesign,
-        lambda scene: scene.stage.simulator.marketplace.renderer.redesign(None, None),
+        lambda scene: scene.world.simulator.marketplace.renderer.redesign(None, None),
         (AttentionKind.PAUSED_RUNS, None),
         {"redesign"},
     ),
@@ -415,14 +415,14 @@ TROUBLES: Sequence[Trouble] = (
     ),
     Trouble(
         "marketplace paused",
-        lambda scene: pause_requests(scene.stage.session(scene._service), None),  # type: ignore[arg-type, return-value]
-        lambda scene: resume_requests(scene.stage.session(scene._service), None),  # type: ignore[arg-type, return-value]
+        lambda scene: pause_requests(scene.world.session(scene._service), None),  # type: ignore[arg-type, return-value]
+        lambda scene: resume_requests(scene.world.session(scene._service), None),  # type: ignore[arg-type, return-value]
         (AttentionKind.MARKETPLACE_PAUSED, None),
     ),
     Trouble(
         "seller paused",
-        lambda scene: pause_requests(scene.stage.session(scene._service), scene.stage.sellers[0]),  # type: ignore[arg-type, return-value]
-        lambda scene: resume_requests(scene.stage.session(scene._service), scene.stage.sellers[0]),  # type: ignore[arg-type, return-value]
+        lambda scene: pause_requests(scene.world.session(scene._service), scene.world.sellers[0]),  # type: ignore[arg-type, return-value]
+        lambda scene: resume_requests(scene.world.session(scene._service), scene.world.sellers[0]),  # type: ignore[arg-type, return-value]
         (AttentionKind.SELLERS_PAUSED, None),
     ),
     Trouble(
@@ -461,7 +461,7 @@ TROUBLES: Sequence[Trouble] = (
     Trouble(
         "a schedule failed",
         refuse_schedules,
-        lambda scene: scene.run(retry_schedule, scene.stage.sellers[0]),
+        lambda scene: scene.run(retry_schedule, scene.world.sellers[0]),
         (AttentionKind.FAILED_SCHEDULES, None),
         crawls=False,
     ),
@@ -478,26 +478,26 @@ async def act(scene: Scene, what: Act) -> None:
 
 @pytest.mark.parametrize("trouble", TROUBLES, ids=str)
 def test_it_appears_within_a_minute_once_and_goes_away(migrated_template: Path, trouble: Trouble) -> None:
-    async def story(stage: ServiceWorld) -> None:
-        stage.receiver = Answering(stage.receiver)
-        await stage.register_all(every=HOURLY, due=stage.now)
+    async def story(world: ServiceWorld) -> None:
+        world.receiver = Answering(world.receiver)
+        await world.register_all(every=HOURLY, due=world.now)
         async with AsyncExitStack() as stack:
-            scene = Scene(stage, stack)
+            scene = Scene(world, stack)
             await scene.open()
-            await stage.clock.sleep(FIRST_RUN)
+            await world.clock.sleep(FIRST_RUN)
             assert await scene.attention() == []
             await act(scene, trouble.begin)
             if trouble.crawls:
                 await scene.crawl()
-            await stage.clock.sleep(MINUTE)
+            await world.clock.sleep(MINUTE)
             assert await scene.attention() == ([] if trouble.shows is None else [trouble.shows])
             await act(scene, trouble.end)
-            await stage.clock.sleep(MINUTE)
+            await world.clock.sleep(MINUTE)
             for _ in range(LONGEST_END):
                 if not await scene.attention():
                     break
                 await scene.crawl()
-                await stage.clock.sleep(MINUTE)
+                await world.clock.sleep(MINUTE)
             assert await scene.attention() == []
 
     settings = calm_settings(**{"AGENT_SUSPENSION_SECONDS": 300, "BREAKER_OPEN_SECONDS": 120, **trouble.settings})

@@ -12,9 +12,9 @@ from sellerwatch.crawling.execution import Execution
 from sellerwatch.service.service import Service
 
 
-async def listed(stage: ServiceWorld, service: Service, run: Execution, kind: FoundKind) -> set[int]:
+async def listed(world: ServiceWorld, service: Service, run: Execution, kind: FoundKind) -> set[int]:
     chosen = ProductFilter(found=FoundFilter(run.execution_id, kind))
-    page = await stage.session(service).ask(list_products, chosen, None, 100)
+    page = await world.session(service).ask(list_products, chosen, None, 100)
     assert page.next is None
     return {product.item_no for product in page.content}
 
@@ -25,27 +25,27 @@ def counted(run: Execution) -> dict[FoundKind, int | None]:
 
 
 @simulated(settings=settings_of(PAGE_SIZE=10), sellers=2, products=20)
-async def test_each_number_of_a_run_lists_exactly_its_products(stage: ServiceWorld) -> None:
-    sellers = await stage.register_all()
-    world = stage.simulator.world
-    async with stage.serving() as service:
-        first = await stage.crawl(service, sellers)
+async def test_each_number_of_a_run_lists_exactly_its_products(world: ServiceWorld) -> None:
+    sellers = await world.register_all()
+    shop = world.simulator.world
+    async with world.serving() as service:
+        first = await world.crawl(service, sellers)
         assert [counted(run) for run in first] == [dict(zip(FoundKind, (20, 0, 0, 0), strict=True))] * 2
-        one, two, three, *_ = world.listing(sellers[0])
-        world.change(one, stage.rng, "reprice")
-        world.change(one, stage.rng, "rename")
-        world.change(two, stage.rng, "restock")
-        world.vanish(three)
-        new = world.appear(sellers[0]).item_no
-        runs = {run.seller_id: run for run in await stage.crawl(service, sellers)}
+        one, two, three, *_ = shop.listing(sellers[0])
+        shop.change(one, world.rng, "reprice")
+        shop.change(one, world.rng, "rename")
+        shop.change(two, world.rng, "restock")
+        shop.vanish(three)
+        new = shop.appear(sellers[0]).item_no
+        runs = {run.seller_id: run for run in await world.crawl(service, sellers)}
         run = runs[sellers[0]]
-        found = {kind: await listed(stage, service, run, kind) for kind in FoundKind}
+        found = {kind: await listed(world, service, run, kind) for kind in FoundKind}
         assert {kind: len(items) for kind, items in found.items()} == counted(run)
         assert found[FoundKind.NEW] == {new}
         assert found[FoundKind.CHANGED] == {one, two}
         assert found[FoundKind.GONE] == {three}
-        assert found[FoundKind.UNCHANGED] == set(world.listing(sellers[0])) - {one, two, new}
-        other = {kind: len(await listed(stage, service, runs[sellers[1]], kind)) for kind in FoundKind}
+        assert found[FoundKind.UNCHANGED] == set(shop.listing(sellers[0])) - {one, two, new}
+        other = {kind: len(await listed(world, service, runs[sellers[1]], kind)) for kind in FoundKind}
         assert other == counted(runs[sellers[1]]) == dict(zip(FoundKind, (0, 0, 0, 20), strict=True))
 
 

@@ -19,78 +19,78 @@ HOURLY = CrawlingInterval(1, IntervalUnit.HOURS)
 ALERTS = "SELECT kind, subject_id FROM activity WHERE kind IN ('seller.late', 'seller.fresh') ORDER BY id"
 
 
-async def fresh(stage: ServiceWorld) -> dict[SellerId, FreshnessView]:
-    return await stage.store.read(lambda tx: freshness_views(tx, stage.clock.now(), "en"))
+async def fresh(world: ServiceWorld) -> dict[SellerId, FreshnessView]:
+    return await world.store.read(lambda tx: freshness_views(tx, world.clock.now(), "en"))
 
 
-async def states(stage: ServiceWorld) -> set[FreshnessState]:
-    return {each.state for each in (await fresh(stage)).values()}
+async def states(world: ServiceWorld) -> set[FreshnessState]:
+    return {each.state for each in (await fresh(world)).values()}
 
 
-async def causes(stage: ServiceWorld) -> set[FailureCode | None]:
-    return {None if each.cause is None else each.cause.code for each in (await fresh(stage)).values()}
+async def causes(world: ServiceWorld) -> set[FailureCode | None]:
+    return {None if each.cause is None else each.cause.code for each in (await fresh(world)).values()}
 
 
-async def alerts(stage: ServiceWorld) -> list[tuple[str, str]]:
-    return [tuple(row) for row in await stage.store.read(lambda tx: tx.db.rows(ALERTS))]
+async def alerts(world: ServiceWorld) -> list[tuple[str, str]]:
+    return [tuple(row) for row in await world.store.read(lambda tx: tx.db.rows(ALERTS))]
 
 
 def test_sellers_are_never_read_then_fresh_then_late_for_as_long_as_the_marketplace_is_away(
     migrated_template: Path,
 ) -> None:
-    async def story(stage: ServiceWorld) -> None:
-        sellers = await stage.register_all(every=HOURLY, due=stage.clock.now() + timedelta(minutes=10))
-        async with stage.serving(schedules=True):
-            await stage.clock.sleep(MINUTE)
-            assert await states(stage) == {FreshnessState.NEVER}
-            await stage.clock.sleep(3 * HOUR)
-            assert await states(stage) == {FreshnessState.FRESH}
-            assert {each.fresh_share for each in (await fresh(stage)).values()} == {1.0}
-            assert await alerts(stage) == []
-            plan(stage, FaultKind.ERROR, 3 * HOUR)
-            await stage.clock.sleep(2.5 * HOUR)
-            assert await states(stage) == {FreshnessState.LATE}
-            assert await causes(stage) == {FailureCode.CIRCUIT_OPEN}
-            assert {each.fresh_share for each in (await fresh(stage)).values()} == {0.0}
-            assert sorted(await alerts(stage)) == [("seller.late", seller) for seller in sorted(sellers)]
-            await stage.clock.sleep(2 * HOUR)
-            assert await states(stage) == {FreshnessState.FRESH}
-            assert sorted((await alerts(stage))[2:]) == [("seller.fresh", seller) for seller in sorted(sellers)]
+    async def story(world: ServiceWorld) -> None:
+        sellers = await world.register_all(every=HOURLY, due=world.clock.now() + timedelta(minutes=10))
+        async with world.serving(schedules=True):
+            await world.clock.sleep(MINUTE)
+            assert await states(world) == {FreshnessState.NEVER}
+            await world.clock.sleep(3 * HOUR)
+            assert await states(world) == {FreshnessState.FRESH}
+            assert {each.fresh_share for each in (await fresh(world)).values()} == {1.0}
+            assert await alerts(world) == []
+            plan(world, FaultKind.ERROR, 3 * HOUR)
+            await world.clock.sleep(2.5 * HOUR)
+            assert await states(world) == {FreshnessState.LATE}
+            assert await causes(world) == {FailureCode.CIRCUIT_OPEN}
+            assert {each.fresh_share for each in (await fresh(world)).values()} == {0.0}
+            assert sorted(await alerts(world)) == [("seller.late", seller) for seller in sorted(sellers)]
+            await world.clock.sleep(2 * HOUR)
+            assert await states(world) == {FreshnessState.FRESH}
+            assert sorted((await alerts(world))[2:]) == [("seller.fresh", seller) for seller in sorted(sellers)]
 
     play(migrated_template, story, settings=calm_settings(), sellers=2, products=20)
 
 
 def test_sellers_are_late_while_events_wait_for_more_than_a_minute(migrated_template: Path) -> None:
-    async def story(stage: ServiceWorld) -> None:
-        await stage.register_all(every=HOURLY, due=stage.clock.now())
-        stage.simulator.product_server.behave(ServerBehaviour(ServerMode.DOWN))
-        async with stage.serving(schedules=True):
-            await stage.clock.sleep(10 * MINUTE)
-            found = await fresh(stage)
+    async def story(world: ServiceWorld) -> None:
+        await world.register_all(every=HOURLY, due=world.clock.now())
+        world.simulator.product_server.behave(ServerBehaviour(ServerMode.DOWN))
+        async with world.serving(schedules=True):
+            await world.clock.sleep(10 * MINUTE)
+            found = await fresh(world)
             assert {(each.state, each.fresh_share, each.undelivered) for each in found.values()} == {
                 (FreshnessState.LATE, 1.0, 20)
             }
-            assert await causes(stage) == {FailureCode.RECEIVER_AWAY}
-            stage.simulator.product_server.behave(ServerBehaviour())
-            await stage.clock.sleep(10 * MINUTE)
-            assert await states(stage) == {FreshnessState.FRESH}
-            assert [kind for kind, _ in await alerts(stage)] == ["seller.late"] * 2 + ["seller.fresh"] * 2
+            assert await causes(world) == {FailureCode.RECEIVER_AWAY}
+            world.simulator.product_server.behave(ServerBehaviour())
+            await world.clock.sleep(10 * MINUTE)
+            assert await states(world) == {FreshnessState.FRESH}
+            assert [kind for kind, _ in await alerts(world)] == ["seller.late"] * 2 + ["seller.fresh"] * 2
 
     play(migrated_template, story, settings=calm_settings(), sellers=2, products=20)
 
 
 def test_products_whose_parts_could_not_be_read_make_a_seller_incomplete(migrated_template: Path) -> None:
-    async def story(stage: ServiceWorld) -> None:
-        await stage.register_all(every=HOURLY, due=stage.clock.now())
-        product = stage.simulator.world.listing(stage.sellers[0])[0]
-        plan(stage, FaultKind.WITHOUT_MODULE, 3 * HOUR, endpoint="detail", item_no=product)
-        async with stage.serving(schedules=True):
-            await stage.clock.sleep(30 * MINUTE)
-            one, other = (await fresh(stage)).values()
+    async def story(world: ServiceWorld) -> None:
+        await world.register_all(every=HOURLY, due=world.clock.now())
+        product = world.simulator.world.listing(world.sellers[0])[0]
+        plan(world, FaultKind.WITHOUT_MODULE, 3 * HOUR, endpoint="detail", item_no=product)
+        async with world.serving(schedules=True):
+            await world.clock.sleep(30 * MINUTE)
+            one, other = (await fresh(world)).values()
             assert (one.state, one.fresh_share) == (FreshnessState.INCOMPLETE, 0.95)
             assert one.cause is not None
             assert one.cause.code is FailureCode.UNREADABLE
             assert other.state is FreshnessState.FRESH
-            assert await alerts(stage) == []
+            assert await alerts(world) == []
 
     play(migrated_template, story, settings=calm_settings(), sellers=2, products=20)

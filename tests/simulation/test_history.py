@@ -35,7 +35,7 @@ def replayed(tx: Transaction) -> dict[ItemNo, tuple[dict[str, Any], int, bool]]:
     return states
 
 
-async def check_history(stage: ServiceWorld) -> None:
+async def check_history(world: ServiceWorld) -> None:
     def work(tx: Transaction) -> None:
         for item, (state, version, gone) in replayed(tx).items():
             product = tx.products.of_items([item])[item]
@@ -43,9 +43,9 @@ async def check_history(stage: ServiceWorld) -> None:
             assert state == read_event(newest.payload).product_data
             assert (version, gone) == (product.version, product.is_deleted)
 
-    await stage.store.read(work)
-    told = dict(stage.simulator.product_server.catalogue())
-    history = await stage.store.read(replayed)
+    await world.store.read(work)
+    told = dict(world.simulator.product_server.catalogue())
+    history = await world.store.read(replayed)
     assert told == {item: state for item, (state, _, gone) in history.items() if not gone}
 
 
@@ -56,99 +56,99 @@ STEP = st.tuples(st.sampled_from([*CHANGES, "vanish", "appear", "bump", "crawl"]
 @given(steps=st.lists(STEP, min_size=1, max_size=20), seed=st.integers(0, 1000))
 @simulated(settings=settings_of(PAGE_SIZE=4), sellers=1, products=9)
 async def test_for_any_changes_the_receiver_has_the_truth_and_the_history_replays_to_it(
-    stage: ServiceWorld, steps: list[tuple[str, int]], seed: int
+    world: ServiceWorld, steps: list[tuple[str, int]], seed: int
 ) -> None:
-    sellers, rng, world = await stage.register_all(), Random(seed), stage.simulator.world
-    async with stage.serving() as service:
-        await stage.crawl(service, sellers)
+    sellers, rng, shop = await world.register_all(), Random(seed), world.simulator.world
+    async with world.serving() as service:
+        await world.crawl(service, sellers)
         for what, which in [*steps, ("crawl", 0)]:
-            listed = world.listing(sellers[0])
+            listed = shop.listing(sellers[0])
             if what == "crawl":
-                await stage.crawl(service, sellers)
+                await world.crawl(service, sellers)
             elif what == "appear":
-                world.appear(str(sellers[0]))
+                shop.appear(str(sellers[0]))
             elif listed and what == "vanish" and len(listed) > 3:
-                world.vanish(listed[which % len(listed)])
+                shop.vanish(listed[which % len(listed)])
             elif listed and what == "bump":
-                world.bump(listed[which % len(listed)])
+                shop.bump(listed[which % len(listed)])
             elif listed and what in CHANGES:
-                _change(stage, listed[which % len(listed)], rng, what)
-        stage.check_world()
-        await check_history(stage)
-    await stage.check_books()
+                _change(world, listed[which % len(listed)], rng, what)
+        world.check_world()
+        await check_history(world)
+    await world.check_books()
 
 
-def _change(stage: ServiceWorld, item: int, rng: Random, how: str) -> None:
+def _change(world: ServiceWorld, item: int, rng: Random, how: str) -> None:
     try:
-        stage.simulator.world.change(item, rng, how)
+        world.simulator.world.change(item, rng, how)
     except ValueError:
         """It changes nothing about this product."""
 
 
 @pytest.mark.parametrize("profile", ["calm", "flaky"])
 def test_a_shop_that_lives_for_six_runs_is_followed_exactly(migrated_template: Path, profile: str) -> None:
-    async def story(stage: ServiceWorld) -> None:
-        sellers = await stage.register_all()
-        async with stage.serving() as service:
-            await stage.crawl_all(service, sellers)
+    async def story(world: ServiceWorld) -> None:
+        sellers = await world.register_all()
+        async with world.serving() as service:
+            await world.crawl_all(service, sellers)
             for number in range(6):
-                stage.simulator.world.mutate(12, Random(number))
-                await stage.crawl_all(service, sellers)
-            stage.check_world()
-            await check_history(stage)
+                world.simulator.world.mutate(12, Random(number))
+                await world.crawl_all(service, sellers)
+            world.check_world()
+            await check_history(world)
 
     play(migrated_template, story, sellers=2, products=40, profile=profile)
 
 
 @simulated(settings=settings_of(PAGE_SIZE=100), sellers=1, products=400, volatile=True)
-async def test_a_recrawl_with_everything_volatile_varying_tells_nothing(stage: ServiceWorld) -> None:
-    sellers = await stage.register_all()
-    async with stage.serving() as service:
-        await stage.crawl(service, sellers)
-        for item in list(stage.simulator.world.listing(sellers[0]))[::3]:
-            stage.simulator.world.bump(item)
-        await stage.crawl(service, sellers)
-        assert len(stage.simulator.product_server.events()) == 400
-        assert await stage.count("SELECT COUNT(*) FROM product_changes") == 400
-        stage.check_world()
+async def test_a_recrawl_with_everything_volatile_varying_tells_nothing(world: ServiceWorld) -> None:
+    sellers = await world.register_all()
+    async with world.serving() as service:
+        await world.crawl(service, sellers)
+        for item in list(world.simulator.world.listing(sellers[0]))[::3]:
+            world.simulator.world.bump(item)
+        await world.crawl(service, sellers)
+        assert len(world.simulator.product_server.events()) == 400
+        assert await world.count("SELECT COUNT(*) FROM product_changes") == 400
+        world.check_world()
 
 
 def test_equal_bodies_are_not_read_again_but_a_product_that_returns_is(migrated_template: Path) -> None:
-    async def story(stage: ServiceWorld) -> None:
-        sellers = await stage.register_all()
-        door = stage.transport = Altered(stage.transport)
-        async with stage.serving() as service:
-            await stage.crawl(service, sellers)
-            item = stage.simulator.world.listing(sellers[0])[0]
+    async def story(world: ServiceWorld) -> None:
+        sellers = await world.register_all()
+        door = world.transport = Altered(world.transport)
+        async with world.serving() as service:
+            await world.crawl(service, sellers)
+            item = world.simulator.world.listing(sellers[0])[0]
 
             def gone(_: int, page: Any) -> Any:
                 left = [entry for entry in page["items"] if entry["itemNo"] != item]
                 return {**page, "count": page["count"] - 1, "items": left}
 
             door.lists, door.details = gone, lambda d: 404 if str(item) in str(d) else d
-            await stage.crawl(service, sellers)
+            await world.crawl(service, sellers)
             door.stop()
-            await stage.crawl(service, sellers)
-            stage.check_world()
-            assert await stage.count("SELECT COUNT(*) FROM body_hashes") == 12
-            await check_history(stage)
+            await world.crawl(service, sellers)
+            world.check_world()
+            assert await world.count("SELECT COUNT(*) FROM body_hashes") == 12
+            await check_history(world)
 
     play(migrated_template, story, sellers=1, products=12, volatile=False)
 
 
 @simulated(settings=settings_of(RAW_BODY_DAYS=1), sellers=1, products=4)
-async def test_bodies_past_their_time_go_once_a_day_and_the_newest_of_each_part_stays(stage: ServiceWorld) -> None:
-    sellers = await stage.register_all()
-    async with stage.serving() as service:
-        await stage.crawl(service, sellers)
+async def test_bodies_past_their_time_go_once_a_day_and_the_newest_of_each_part_stays(world: ServiceWorld) -> None:
+    sellers = await world.register_all()
+    async with world.serving() as service:
+        await world.crawl(service, sellers)
         for number in range(3):
-            for item in list(stage.simulator.world.listing(sellers[0])):
-                stage.simulator.world.change(item, Random(number), "reprice")
-            await stage.crawl(service, sellers)
-        await stage.clock.sleep(5)
-        assert await stage.count("SELECT COUNT(*) FROM product_raw_data") == 4 * 3 + 3 * 4
-    await stage.clock.sleep(49 * 3600)
-    async with stage.serving():
-        await stage.clock.sleep(5)
-        assert await stage.count("SELECT COUNT(*) FROM product_raw_data") == 4 * 3
-        stage.check_world()
+            for item in list(world.simulator.world.listing(sellers[0])):
+                world.simulator.world.change(item, Random(number), "reprice")
+            await world.crawl(service, sellers)
+        await world.clock.sleep(5)
+        assert await world.count("SELECT COUNT(*) FROM product_raw_data") == 4 * 3 + 3 * 4
+    await world.clock.sleep(49 * 3600)
+    async with world.serving():
+        await world.clock.sleep(5)
+        assert await world.count("SELECT COUNT(*) FROM product_raw_data") == 4 * 3
+        world.check_world()

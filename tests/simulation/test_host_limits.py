@@ -11,9 +11,9 @@ from tests.simulated_service import settings_of
 from tests.simulation.service_world import ServiceWorld, play
 
 
-def gaps(stage: ServiceWorld) -> list[float]:
+def gaps(world: ServiceWorld) -> list[float]:
     """Seconds between one request and the next. What robots.txt says is asked once, before anything else."""
-    log = [each.at for each in stage.simulator.marketplace.requests(0.0) if each.endpoint != "robots"]
+    log = [each.at for each in world.simulator.marketplace.requests(0.0) if each.endpoint != "robots"]
     return [later - earlier for earlier, later in pairwise(log)]
 
 
@@ -30,15 +30,15 @@ def gaps(stage: ServiceWorld) -> list[float]:
 def test_a_pool_without_tokens_keeps_the_hosts_limits_and_leaves_them_to_the_crawl(
     migrated_template: Path, limit: dict[str, int], at_least: float, tokens: int
 ) -> None:
-    async def story(stage: ServiceWorld) -> None:
-        sellers = await stage.register_all()
-        async with stage.serving() as service:
-            await stage.crawl(service, sellers)
-        asked = Counter(each.endpoint for each in stage.simulator.marketplace.requests(0.0))
+    async def story(world: ServiceWorld) -> None:
+        sellers = await world.register_all()
+        async with world.serving() as service:
+            await world.crawl(service, sellers)
+        asked = Counter(each.endpoint for each in world.simulator.marketplace.requests(0.0))
         assert asked.keys() >= {"session", "list", "detail", "options"}
         assert asked["session"] <= tokens
-        assert min(gaps(stage)) >= at_least - 0.001
-        stage.check_world()
+        assert min(gaps(world)) >= at_least - 0.001
+        world.check_world()
 
     # An answer takes 200 ms or more.
     play(migrated_template, story, settings=settings_of(**limit), sellers=2, products=10, latency_ms=300)

@@ -18,117 +18,117 @@ HEEDED = 1.0
 SLOW = {"REQUESTS_PER_SECOND": 1, "MAX_CONCURRENCY": 8}
 
 
-def asked(stage: ServiceWorld, since: float) -> list[str]:
-    return [request.endpoint for request in stage.simulator.marketplace.requests(since)]
+def asked(world: ServiceWorld, since: float) -> list[str]:
+    return [request.endpoint for request in world.simulator.marketplace.requests(since)]
 
 
-def now(stage: ServiceWorld) -> float:
-    return stage.clock.now().timestamp()
+def now(world: ServiceWorld) -> float:
+    return world.clock.now().timestamp()
 
 
-async def pause_all(stage: ServiceWorld, seller_id: SellerId | None = None) -> None:
+async def pause_all(world: ServiceWorld, seller_id: SellerId | None = None) -> None:
     """As a command does it, or another process: only the database is told."""
-    at = stage.clock.now()
-    await stage.store.transact(lambda tx: pause(tx, a_context(at), seller_id))
+    at = world.clock.now()
+    await world.store.transact(lambda tx: pause(tx, a_context(at), seller_id))
 
 
-async def resume_all(stage: ServiceWorld, seller_id: SellerId | None = None) -> None:
-    at = stage.clock.now()
-    await stage.store.transact(lambda tx: resume(tx, a_context(at), seller_id))
+async def resume_all(world: ServiceWorld, seller_id: SellerId | None = None) -> None:
+    at = world.clock.now()
+    await world.store.transact(lambda tx: resume(tx, a_context(at), seller_id))
 
 
 @pytest.mark.parametrize("after", [0.0, 0.5, 3.0, 7.0], ids=["at once", "first tokens", "in the run", "later"])
 @simulated(settings=settings_of(**SLOW, HOST_REQUESTS_PER_SECOND=3), sellers=2, products=20, latency_ms=50)
 async def test_a_pause_of_everything_stops_all_requests_within_a_second_and_loses_nothing(
-    stage: ServiceWorld, after: float
+    world: ServiceWorld, after: float
 ) -> None:
     # The host's rate is low, so that token pages, questions and tasks all wait for their turn when the pause comes.
-    await stage.leave_agents(10)
-    sellers = await stage.register_all()
-    async with stage.serving() as service:
-        await stage.start(service, sellers[0])
+    await world.leave_agents(10)
+    sellers = await world.register_all()
+    async with world.serving() as service:
+        await world.start(service, sellers[0])
         service.nudge()
-        await stage.clock.sleep(after)
-        await pause_all(stage)
-        await stage.clock.sleep(HEEDED)
-        quiet = now(stage)
+        await world.clock.sleep(after)
+        await pause_all(world)
+        await world.clock.sleep(HEEDED)
+        quiet = now(world)
         if after:
-            await stage.start(service, sellers[1])
-            run = (await stage.executions())[-1]
+            await world.start(service, sellers[1])
+            run = (await world.executions())[-1]
             assert run.failure is not None
             assert (run.status, run.failure.code) == (ExecutionStatus.PENDING, FailureCode.MARKETPLACE_PAUSED)
             assert run.start_tries == 0
-        await stage.clock.sleep(10 * MINUTE)
-        assert asked(stage, quiet) == []
-        await resume_all(stage)
+        await world.clock.sleep(10 * MINUTE)
+        assert asked(world, quiet) == []
+        await resume_all(world)
         if not after:
-            await stage.start(service, sellers[1])
-        await stage.settle(service)
-    assert [run for run in await stage.executions() if not run.all_succeeded] == []
-    assert await stage.count("SELECT COUNT(*) FROM crawler_tasks WHERE retry_count > 0 OR status = 'FAILED'") == 0
-    stage.check_world()
-    await stage.check_books()
+            await world.start(service, sellers[1])
+        await world.settle(service)
+    assert [run for run in await world.executions() if not run.all_succeeded] == []
+    assert await world.count("SELECT COUNT(*) FROM crawler_tasks WHERE retry_count > 0 OR status = 'FAILED'") == 0
+    world.check_world()
+    await world.check_books()
 
 
 @simulated(settings=settings_of(**SLOW, HOST_REQUESTS_PER_SECOND=0.25), sellers=1, products=1)
-async def test_a_pause_that_comes_while_a_start_waits_for_its_turn_stops_the_question_too(stage: ServiceWorld) -> None:
-    await stage.leave_agents(10)
-    sellers = await stage.register_all()
-    async with stage.serving() as service:
+async def test_a_pause_that_comes_while_a_start_waits_for_its_turn_stops_the_question_too(world: ServiceWorld) -> None:
+    await world.leave_agents(10)
+    sellers = await world.register_all()
+    async with world.serving() as service:
         # The token page takes the host's only turn in 4 s; the question for the total waits for the next.
-        await stage.start(service, sellers[0])
-        await stage.settle(service)
-        starting = stage.loop.create_task(stage.start(service, sellers[0]))
-        await stage.clock.sleep(0.01)
-        await pause_all(stage)
-        await stage.clock.sleep(HEEDED)
-        quiet = now(stage)
+        await world.start(service, sellers[0])
+        await world.settle(service)
+        starting = world.loop.create_task(world.start(service, sellers[0]))
+        await world.clock.sleep(0.01)
+        await pause_all(world)
+        await world.clock.sleep(HEEDED)
+        quiet = now(world)
         await starting
-        await stage.clock.sleep(MINUTE)
-        assert asked(stage, quiet) == []
-        await resume_all(stage)
-        await stage.settle(service)
-    assert [run for run in await stage.executions() if not run.all_succeeded] == []
+        await world.clock.sleep(MINUTE)
+        assert asked(world, quiet) == []
+        await resume_all(world)
+        await world.settle(service)
+    assert [run for run in await world.executions() if not run.all_succeeded] == []
 
 
 @simulated(settings=settings_of(**SLOW), sellers=2, products=20)
-async def test_a_paused_seller_waits_and_the_others_are_crawled(stage: ServiceWorld) -> None:
-    await stage.leave_agents(10)
-    first, second = await stage.register_all()
-    async with stage.serving() as service:
-        await stage.start(service, first)
-        await stage.start(service, second)
+async def test_a_paused_seller_waits_and_the_others_are_crawled(world: ServiceWorld) -> None:
+    await world.leave_agents(10)
+    first, second = await world.register_all()
+    async with world.serving() as service:
+        await world.start(service, first)
+        await world.start(service, second)
         service.nudge()
-        await stage.clock.sleep(2)
-        await pause_all(stage, first)
-        await stage.clock.sleep(10 * MINUTE)
-        runs = {run.seller_id: run for run in await stage.executions()}
+        await world.clock.sleep(2)
+        await pause_all(world, first)
+        await world.clock.sleep(10 * MINUTE)
+        runs = {run.seller_id: run for run in await world.executions()}
         assert (runs[first].status, runs[second].all_succeeded) == (ExecutionStatus.RUNNING, True)
-        await resume_all(stage, first)
-        await stage.settle(service)
-    assert [run for run in await stage.executions() if not run.all_succeeded] == []
-    stage.check_world()
+        await resume_all(world, first)
+        await world.settle(service)
+    assert [run for run in await world.executions() if not run.all_succeeded] == []
+    world.check_world()
 
 
 @simulated(settings=settings_of(**SLOW, HOST_REQUESTS_PER_SECOND=1), sellers=1, products=20)
 async def test_a_pause_that_comes_while_agents_wait_for_the_token_page_stops_those_visits_too(
-    stage: ServiceWorld,
+    world: ServiceWorld,
 ) -> None:
-    await stage.leave_agents(10)
-    (seller_id,) = await stage.register_all()
-    async with stage.serving() as service:
-        await stage.start(service, seller_id)
+    await world.leave_agents(10)
+    (seller_id,) = await world.register_all()
+    async with world.serving() as service:
+        await world.start(service, seller_id)
         service.nudge()
-        await stage.clock.sleep(15)
+        await world.clock.sleep(15)
         # Every agent needs a new token, and the host lets one request through at a time.
-        stage.simulator.marketplace.restart(now(stage))
-        while "session" not in asked(stage, now(stage) - 1):
-            await stage.clock.sleep(0.1)
-        await pause_all(stage)
-        await stage.clock.sleep(HEEDED)
-        quiet = now(stage)
-        await stage.clock.sleep(MINUTE)
-        assert asked(stage, quiet) == []
-        await resume_all(stage)
-        await stage.settle(service)
-    assert [run for run in await stage.executions() if not run.all_succeeded] == []
+        world.simulator.marketplace.restart(now(world))
+        while "session" not in asked(world, now(world) - 1):
+            await world.clock.sleep(0.1)
+        await pause_all(world)
+        await world.clock.sleep(HEEDED)
+        quiet = now(world)
+        await world.clock.sleep(MINUTE)
+        assert asked(world, quiet) == []
+        await resume_all(world)
+        await world.settle(service)
+    assert [run for run in await world.executions() if not run.all_succeeded] == []

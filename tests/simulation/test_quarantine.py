@@ -25,34 +25,34 @@ from sellerwatch.simulator.rendering import Redesign
 from sellerwatch.simulator.world import MutationKind
 
 
-async def cases(stage: ServiceWorld, status: CaseStatus | None = None) -> Sequence[Case]:
-    page = await stage.store.read(lambda tx: tx.quarantine.page(seller_id=None, status=status, cursor=None, limit=100))
+async def cases(world: ServiceWorld, status: CaseStatus | None = None) -> Sequence[Case]:
+    page = await world.store.read(lambda tx: tx.quarantine.page(seller_id=None, status=status, cursor=None, limit=100))
     return page.content
 
 
-async def open_case(stage: ServiceWorld) -> Case:
-    (case,) = await cases(stage, CaseStatus.OPEN)
+async def open_case(world: ServiceWorld) -> Case:
+    (case,) = await cases(world, CaseStatus.OPEN)
     return case
 
 
-async def release(stage: ServiceWorld, service: Service, case: Case, marketplace: Any = None) -> ReleasedCaseView:
+async def release(world: ServiceWorld, service: Service, case: Case, marketplace: Any = None) -> ReleasedCaseView:
     """Release a case as an operator does, with the service's parser or another one."""
-    session = stage.session(service)
+    session = world.session(service)
     rules = replace(session.rules, marketplace=marketplace or session.rules.marketplace)
     return await release_case(replace(session, rules=rules), case.case_id)
 
 
-async def drop(stage: ServiceWorld, service: Service, case: Case) -> int:
-    return (await stage.session(service).run(drop_case, case.case_id)).dropped
+async def drop(world: ServiceWorld, service: Service, case: Case) -> int:
+    return (await world.session(service).run(drop_case, case.case_id)).dropped
 
 
-def events(stage: ServiceWorld) -> int:
-    return len(stage.simulator.product_server.events())
+def events(world: ServiceWorld) -> int:
+    return len(world.simulator.product_server.events())
 
 
-async def pauses(stage: ServiceWorld) -> list[str]:
-    run = (await stage.executions())[-1]
-    notes = await stage.store.read(lambda tx: tx.run_notes.of(run.execution_id))
+async def pauses(world: ServiceWorld) -> list[str]:
+    run = (await world.executions())[-1]
+    notes = await world.store.read(lambda tx: tx.run_notes.of(run.execution_id))
     return list(notes[NoteKind.PAUSED])
 
 
@@ -71,186 +71,186 @@ def retaught(service: Service) -> Retaught:
 
 
 def test_a_redesign_makes_no_event_pauses_the_run_and_other_sellers_go_on(migrated_template: Path) -> None:
-    async def story(stage: ServiceWorld) -> None:
-        sellers = await stage.register_all()
+    async def story(world: ServiceWorld) -> None:
+        sellers = await world.register_all()
         redesign = Redesign(as_text=())
-        async with stage.serving() as service:
-            await stage.crawl(service, sellers)
-            before = events(stage)
-            stage.simulator.marketplace.renderer.redesign(redesign, sellers=sellers[:1])
-            for item in stage.simulator.world.listing(sellers[1])[:3]:
-                stage.simulator.world.change(item, stage.rng, "reprice")
-            await stage.start(service, sellers[0])
-            await stage.crawl_to_end(service, sellers[1])
-            await stage.until(lambda: _is_paused(stage))
-            case = await open_case(stage)
+        async with world.serving() as service:
+            await world.crawl(service, sellers)
+            before = events(world)
+            world.simulator.marketplace.renderer.redesign(redesign, sellers=sellers[:1])
+            for item in world.simulator.world.listing(sellers[1])[:3]:
+                world.simulator.world.change(item, world.rng, "reprice")
+            await world.start(service, sellers[0])
+            await world.crawl_to_end(service, sellers[1])
+            await world.until(lambda: _is_paused(world))
+            case = await open_case(world)
             assert (case.kind, case.seller_id) == (CaseKind.UNREADABLE, sellers[0])
             assert case.field == "DETAIL MISSING where=ProductInfoModule.itemName"
-            assert events(stage) == before + 3, "only what the other seller changed"
-            waiting = await stage.count("SELECT COUNT(*) FROM crawler_tasks WHERE status = 'WAITING'")
+            assert events(world) == before + 3, "only what the other seller changed"
+            waiting = await world.count("SELECT COUNT(*) FROM crawler_tasks WHERE status = 'WAITING'")
             assert waiting > 0, "the rest of the run burns no budget"
-            asked = sum(stage.simulator.marketplace.stats()["requests"].values())
-            await stage.clock.sleep(600)
-            assert sum(stage.simulator.marketplace.stats()["requests"].values()) <= asked + 6, "re-checks, nothing else"
+            asked = sum(world.simulator.marketplace.stats()["requests"].values())
+            await world.clock.sleep(600)
+            assert sum(world.simulator.marketplace.stats()["requests"].values()) <= asked + 6, "re-checks, nothing else"
             # The shop takes it back: what was held is dropped, the run goes on and finds nothing changed.
-            stage.simulator.marketplace.renderer.redesign(None)
-            assert await drop(stage, service, case) >= 10
-            await stage.settle(service)
-            await stage.crawl(service, sellers)
-            assert events(stage) == before + 3
-            stage.check_world()
+            world.simulator.marketplace.renderer.redesign(None)
+            assert await drop(world, service, case) >= 10
+            await world.settle(service)
+            await world.crawl(service, sellers)
+            assert events(world) == before + 3
+            world.check_world()
 
-    async def _is_paused(stage: ServiceWorld) -> bool:
-        runs = [run for run in await stage.executions() if run.is_open]
-        notes = [await stage.store.read(lambda tx, r=r: tx.run_notes.of(r.execution_id)) for r in runs]  # type: ignore[misc]
+    async def _is_paused(world: ServiceWorld) -> bool:
+        runs = [run for run in await world.executions() if run.is_open]
+        notes = [await world.store.read(lambda tx, r=r: tx.run_notes.of(r.execution_id)) for r in runs]  # type: ignore[misc]
         return any(note[NoteKind.PAUSED] for note in notes)
 
     play(migrated_template, story, sellers=2, products=60)
 
 
 @simulated(sellers=1, products=8)
-async def test_releasing_after_the_parser_has_learnt_the_new_names_restores_order(stage: ServiceWorld) -> None:
-    sellers = await stage.register_all()
-    async with stage.serving() as service:
-        await stage.crawl(service, sellers)
-        stage.simulator.marketplace.renderer.redesign(Redesign(as_text=()))
-        changed = stage.simulator.world.listing(sellers[0])[2]
-        stage.simulator.world.change(changed, stage.rng, "reprice")
-        await stage.crawl(service, sellers)
-        case = await open_case(stage)
-        still = await release(stage, service, case)
+async def test_releasing_after_the_parser_has_learnt_the_new_names_restores_order(world: ServiceWorld) -> None:
+    sellers = await world.register_all()
+    async with world.serving() as service:
+        await world.crawl(service, sellers)
+        world.simulator.marketplace.renderer.redesign(Redesign(as_text=()))
+        changed = world.simulator.world.listing(sellers[0])[2]
+        world.simulator.world.change(changed, world.rng, "reprice")
+        await world.crawl(service, sellers)
+        case = await open_case(world)
+        still = await release(world, service, case)
         assert (still.taken, still.unreadable, still.status) == (0, 8, CaseStatus.OPEN)
-        before = events(stage)
-        released = await release(stage, service, case, retaught(service))
+        before = events(world)
+        released = await release(world, service, case, retaught(service))
         assert (released.taken, released.unreadable, released.status) == (8, 0, CaseStatus.RELEASED)
-        await stage.settle(service)
-        assert [e.item_no for e in stage.simulator.product_server.events(before)] == [changed]
-        stage.check_world()
+        await world.settle(service)
+        assert [e.item_no for e in world.simulator.product_server.events(before)] == [changed]
+        world.check_world()
 
 
 def test_a_field_that_changes_everywhere_is_held_with_a_sample_and_leaves_the_products_alone(
     migrated_template: Path,
 ) -> None:
-    async def story(stage: ServiceWorld) -> None:
-        sellers = await stage.register_all()
-        door = stage.transport = Altered(stage.transport)
-        async with stage.serving() as service:
-            await stage.crawl(service, sellers)
-            before, held = events(stage), await _products(stage)
+    async def story(world: ServiceWorld) -> None:
+        sellers = await world.register_all()
+        door = world.transport = Altered(world.transport)
+        async with world.serving() as service:
+            await world.crawl(service, sellers)
+            before, held = events(world), await _products(world)
             door.details = described_by("<p>점검 중입니다</p>")
-            await stage.crawl(service, sellers)
-            assert events(stage) == before
-            case = await open_case(stage)
+            await world.crawl(service, sellers)
+            assert events(world) == before
+            case = await open_case(world)
             assert (case.kind, case.field) == (CaseKind.SHARE, "descriptionHtml")
             assert case.sample_after == "<p>점검 중입니다</p>"
-            assert await _held(stage) == 70
-            assert await _products(stage) == held, "product and hashes are as they were"
+            assert await _held(world) == 70
+            assert await _products(world) == held, "product and hashes are as they were"
             # The next run holds them again, under the same case; the shop's return to normal frees them.
-            await stage.crawl(service, sellers)
-            assert (await open_case(stage)).case_id == case.case_id
+            await world.crawl(service, sellers)
+            assert (await open_case(world)).case_id == case.case_id
             door.stop()
-            await stage.crawl(service, sellers)
-            assert (await _held(stage), events(stage)) == (0, before)
-            assert await cases(stage, CaseStatus.OPEN) == [], "nobody is left to decide about"
-            stage.check_world()
+            await world.crawl(service, sellers)
+            assert (await _held(world), events(world)) == (0, before)
+            assert await cases(world, CaseStatus.OPEN) == [], "nobody is left to decide about"
+            world.check_world()
 
-    async def _held(stage: ServiceWorld) -> int:
-        return await stage.count("SELECT COUNT(*) FROM held_parts")
+    async def _held(world: ServiceWorld) -> int:
+        return await world.count("SELECT COUNT(*) FROM held_parts")
 
-    async def _products(stage: ServiceWorld) -> list[Any]:
+    async def _products(world: ServiceWorld) -> list[Any]:
         sql = "SELECT item_no, minishop_data_hash, detail_data_hash, option_data_hash, version FROM products ORDER BY 1"
         history = "SELECT COUNT(*) FROM product_changes"
-        return await stage.store.read(lambda tx: [*tx.db.rows(sql), *tx.db.rows(history)])
+        return await world.store.read(lambda tx: [*tx.db.rows(sql), *tx.db.rows(history)])
 
     play(migrated_template, story, sellers=1, products=70)
 
 
 @pytest.mark.parametrize("verb", ["release", "drop"])
 @simulated(sellers=1, products=120)
-async def test_what_a_person_decides_stays_decided(stage: ServiceWorld, verb: str) -> None:
-    sellers = await stage.register_all()
-    door = stage.transport = Altered(stage.transport)
-    async with stage.serving() as service:
-        await stage.crawl(service, sellers)
+async def test_what_a_person_decides_stays_decided(world: ServiceWorld, verb: str) -> None:
+    sellers = await world.register_all()
+    door = world.transport = Altered(world.transport)
+    async with world.serving() as service:
+        await world.crawl(service, sellers)
         door.details = described_by("<p>새 설명</p>")
-        await stage.crawl(service, sellers)
-        before, case = events(stage), await open_case(stage)
+        await world.crawl(service, sellers)
+        before, case = events(world), await open_case(world)
         if verb == "release":
-            released = await release(stage, service, case)
+            released = await release(world, service, case)
             assert released.taken == released.events == 120
-            await stage.settle(service)
-            assert events(stage) == before + 120
+            await world.settle(service)
+            assert events(world) == before + 120
         else:
-            assert await drop(stage, service, case) == 120
-        await stage.crawl(service, sellers)
-        assert await cases(stage, CaseStatus.OPEN) == []
-        assert events(stage) == before + (120 if verb == "release" else 0)
-        told = stage.simulator.product_server.product(stage.simulator.world.listing(sellers[0])[0])
+            assert await drop(world, service, case) == 120
+        await world.crawl(service, sellers)
+        assert await cases(world, CaseStatus.OPEN) == []
+        assert events(world) == before + (120 if verb == "release" else 0)
+        told = world.simulator.product_server.product(world.simulator.world.listing(sellers[0])[0])
         assert told is not None
         assert (told["descriptionHtml"] == "<p>새 설명</p>") is (verb == "release")
         # A change of another field of a dropped body is a new body: it is told.
-        item = stage.simulator.world.listing(sellers[0])[5]
-        stage.simulator.world.change(item, stage.rng, "reprice")
-        await stage.crawl(service, sellers)
-        assert stage.simulator.product_server.events()[-1].item_no == item
+        item = world.simulator.world.listing(sellers[0])[5]
+        world.simulator.world.change(item, world.rng, "reprice")
+        await world.crawl(service, sellers)
+        assert world.simulator.product_server.events()[-1].item_no == item
 
 
 @pytest.mark.parametrize("how", ["reprice", "restock"])
 @simulated(sellers=1, products=60)
-async def test_all_prices_or_stocks_may_change_overnight(stage: ServiceWorld, how: str) -> None:
-    sellers = await stage.register_all()
-    async with stage.serving() as service:
-        await stage.crawl(service, sellers)
-        for item in list(stage.simulator.world.listing(sellers[0])):
-            stage.simulator.world.change(item, stage.rng, how)
-        await stage.crawl(service, sellers)
-        assert await cases(stage) == []
-        stage.check_world()
+async def test_all_prices_or_stocks_may_change_overnight(world: ServiceWorld, how: str) -> None:
+    sellers = await world.register_all()
+    async with world.serving() as service:
+        await world.crawl(service, sellers)
+        for item in list(world.simulator.world.listing(sellers[0])):
+            world.simulator.world.change(item, world.rng, how)
+        await world.crawl(service, sellers)
+        assert await cases(world) == []
+        world.check_world()
 
 
 @pytest.mark.parametrize("products", [10, 80])
 def test_changes_of_a_few_products_are_told_once_enough_or_all_have_been_judged(
     migrated_template: Path, products: int
 ) -> None:
-    async def story(stage: ServiceWorld) -> None:
-        sellers = await stage.register_all()
-        async with stage.serving() as service:
-            await stage.crawl(service, sellers)
-            changed = list(stage.simulator.world.listing(sellers[0]))[:5]
+    async def story(world: ServiceWorld) -> None:
+        sellers = await world.register_all()
+        async with world.serving() as service:
+            await world.crawl(service, sellers)
+            changed = list(world.simulator.world.listing(sellers[0]))[:5]
             for item in changed:
-                stage.simulator.world.change(item, stage.rng, "redescribe")
-            before = events(stage)
-            await stage.crawl(service, sellers)
-            told = stage.simulator.product_server.events(before)
+                world.simulator.world.change(item, world.rng, "redescribe")
+            before = events(world)
+            await world.crawl(service, sellers)
+            told = world.simulator.product_server.events(before)
             assert sorted(event.item_no for event in told) == sorted(changed)
-            assert await stage.count("SELECT COUNT(*) FROM held_parts") == 0
-            stage.check_world()
+            assert await world.count("SELECT COUNT(*) FROM held_parts") == 0
+            world.check_world()
 
     play(migrated_template, story, sellers=1, products=products)
 
 
 def test_a_run_that_is_cut_short_still_has_what_it_found_judged(migrated_template: Path) -> None:
-    async def story(stage: ServiceWorld) -> None:
-        sellers = await stage.register_all()
-        await stage.leave_agents(3)
-        async with stage.serving() as service:
-            await stage.crawl(service, sellers)
-            stage.simulator.world.mutate(60, stage.rng, {MutationKind.CHANGED: 1})
-            before = events(stage)
-            run = await stage.start(service, sellers[0])
+    async def story(world: ServiceWorld) -> None:
+        sellers = await world.register_all()
+        await world.leave_agents(3)
+        async with world.serving() as service:
+            await world.crawl(service, sellers)
+            world.simulator.world.mutate(60, world.rng, {MutationKind.CHANGED: 1})
+            before = events(world)
+            run = await world.start(service, sellers[0])
             assert run is not None
-            await stage.until(lambda: _pending(stage))
-            await stage.transact_with_ids(
-                lambda tx, ids: cancel(tx, run, service.crawl.rules, actor="kim", ids=ids, now=stage.now)
+            await world.until(lambda: _pending(world))
+            await world.transact_with_ids(
+                lambda tx, ids: cancel(tx, run, service.crawl.rules, actor="kim", ids=ids, now=world.now)
             )
-            await stage.clock.sleep(400)
-            assert await stage.count("SELECT COUNT(*) FROM held_parts WHERE status = 'PENDING'") == 0
-            assert events(stage) > before
-            await stage.crawl(service, sellers)
-            stage.check_world()
+            await world.clock.sleep(400)
+            assert await world.count("SELECT COUNT(*) FROM held_parts WHERE status = 'PENDING'") == 0
+            assert events(world) > before
+            await world.crawl(service, sellers)
+            world.check_world()
 
-    async def _pending(stage: ServiceWorld) -> bool:
-        return await stage.count("SELECT COUNT(*) FROM held_parts WHERE status = 'PENDING'") > 0
+    async def _pending(world: ServiceWorld) -> bool:
+        return await world.count("SELECT COUNT(*) FROM held_parts WHERE status = 'PENDING'") > 0
 
     play(
         migrated_template,
@@ -262,12 +262,12 @@ def test_a_run_that_is_cut_short_still_has_what_it_found_judged(migrated_templat
 
 
 def test_one_answer_of_another_shape_is_held_and_overtaken_by_the_next_good_one(migrated_template: Path) -> None:
-    async def story(stage: ServiceWorld) -> None:
-        sellers = await stage.register_all()
-        door = stage.transport = Altered(stage.transport)
-        async with stage.serving() as service:
-            await stage.crawl(service, sellers)
-            item = stage.simulator.world.listing(sellers[0])[4]
+    async def story(world: ServiceWorld) -> None:
+        sellers = await world.register_all()
+        door = world.transport = Altered(world.transport)
+        async with world.serving() as service:
+            await world.crawl(service, sellers)
+            item = world.simulator.world.listing(sellers[0])[4]
 
             def odd(detail: Any) -> Any:
                 info = info_of(detail)
@@ -275,62 +275,62 @@ def test_one_answer_of_another_shape_is_held_and_overtaken_by_the_next_good_one(
                 return detail
 
             door.details = odd
-            (run,) = await stage.crawl(service, sellers)
+            (run,) = await world.crawl(service, sellers)
             assert (run.status, run.failed_tasks) == (ExecutionStatus.COMPLETED, 1)
-            assert (await open_case(stage)).sample_item == item
+            assert (await open_case(world)).sample_item == item
             door.stop()
-            await stage.crawl(service, sellers)
-            assert await stage.count("SELECT COUNT(*) FROM held_parts") == 0
-            stage.check_world()
+            await world.crawl(service, sellers)
+            assert await world.count("SELECT COUNT(*) FROM held_parts") == 0
+            world.check_world()
 
     play(migrated_template, story, sellers=1, products=10)
 
 
 @simulated(sellers=1, products=6)
-async def test_a_new_products_unreadable_detail_is_taken_in_by_a_release(stage: ServiceWorld) -> None:
-    sellers = await stage.register_all()
-    stage.simulator.marketplace.renderer.redesign(Redesign(as_text=()))
-    async with stage.serving() as service:
-        await stage.crawl(service, sellers)
-        assert events(stage) == 0
-        await release(stage, service, await open_case(stage), retaught(service))
-        await stage.settle(service)
-        assert events(stage) == 6
-        stage.check_world()
+async def test_a_new_products_unreadable_detail_is_taken_in_by_a_release(world: ServiceWorld) -> None:
+    sellers = await world.register_all()
+    world.simulator.marketplace.renderer.redesign(Redesign(as_text=()))
+    async with world.serving() as service:
+        await world.crawl(service, sellers)
+        assert events(world) == 0
+        await release(world, service, await open_case(world), retaught(service))
+        await world.settle(service)
+        assert events(world) == 6
+        world.check_world()
 
 
 def test_fields_the_contract_does_not_have_are_in_the_drift_report(migrated_template: Path) -> None:
-    async def story(stage: ServiceWorld) -> None:
-        sellers = await stage.register_all()
-        door = stage.transport = Altered(stage.transport)
+    async def story(world: ServiceWorld) -> None:
+        sellers = await world.register_all()
+        door = world.transport = Altered(world.transport)
 
         def richer(detail: Any) -> Any:
             info_of(detail)["ecoScore"] = 5
             return detail
 
         door.details = richer
-        async with stage.serving() as service:
-            await stage.crawl(service, sellers)
-            (noted,) = await stage.store.read(lambda tx: tx.drift.all())
+        async with world.serving() as service:
+            await world.crawl(service, sellers)
+            (noted,) = await world.store.read(lambda tx: tx.drift.all())
             assert noted.path == "moduleList[].ProductInfoModule.ecoScore"
             assert noted.times > 1
-            stage.check_world()
+            world.check_world()
 
     play(migrated_template, story, sellers=1, products=40)
 
 
 @simulated(settings=settings_of(FIELD_POLICIES="prices=ignore, stock=ignore, soldOut=ignore"), sellers=1, products=10)
 async def test_a_body_equal_to_the_last_one_is_not_stored_again_and_a_policy_keeps_its_peace(
-    stage: ServiceWorld,
+    world: ServiceWorld,
 ) -> None:
-    sellers = await stage.register_all()
-    async with stage.serving() as service:
-        await stage.crawl(service, sellers)
-        bodies = await stage.count("SELECT COUNT(*) FROM product_raw_data")
-        before = events(stage)
-        await stage.crawl(service, sellers)
-        assert await stage.count("SELECT COUNT(*) FROM product_raw_data") == bodies
-        for item in list(stage.simulator.world.listing(sellers[0])):
-            stage.simulator.world.change(item, stage.rng, "reprice")
-        await stage.crawl(service, sellers)
-        assert events(stage) == before, "prices are ignored"
+    sellers = await world.register_all()
+    async with world.serving() as service:
+        await world.crawl(service, sellers)
+        bodies = await world.count("SELECT COUNT(*) FROM product_raw_data")
+        before = events(world)
+        await world.crawl(service, sellers)
+        assert await world.count("SELECT COUNT(*) FROM product_raw_data") == bodies
+        for item in list(world.simulator.world.listing(sellers[0])):
+            world.simulator.world.change(item, world.rng, "reprice")
+        await world.crawl(service, sellers)
+        assert events(world) == before, "prices are ignored"

@@ -23,12 +23,12 @@ from sellerwatch.service.service import Service
 PAGES = settings_of(PAGE_SIZE=10)
 
 
-def told(stage: ServiceWorld, event_type: str) -> list[int]:
-    return [e.item_no for e in stage.simulator.product_server.events() if e.event_type == event_type]
+def told(world: ServiceWorld, event_type: str) -> list[int]:
+    return [e.item_no for e in world.simulator.product_server.events() if e.event_type == event_type]
 
 
-def items(stage: ServiceWorld) -> list[int]:
-    return list(stage.simulator.world.listing(stage.sellers[0]))
+def items(world: ServiceWorld) -> list[int]:
+    return list(world.simulator.world.listing(world.sellers[0]))
 
 
 def without(*gone: int, short: bool = True) -> Callable[[int, Any], Any]:
@@ -41,91 +41,91 @@ def without(*gone: int, short: bool = True) -> Callable[[int, Any], Any]:
     return change
 
 
-async def decide(stage: ServiceWorld, service: Service, verb: str) -> RemovalId:
+async def decide(world: ServiceWorld, service: Service, verb: str) -> RemovalId:
     """Confirm or refuse the one removal that is held."""
-    page = await stage.store.read(
+    page = await world.store.read(
         lambda tx: tx.removals.page(seller_id=None, status=RemovalStatus.HELD, cursor=None, limit=10)
     )
     (removal,) = page.content
     if verb == "refuse":
-        await stage.session(service).run(refuse_removal, removal.removal_id)
+        await world.session(service).run(refuse_removal, removal.removal_id)
     else:
-        await confirm_removal(stage.session(service), removal.removal_id)
-    await stage.settle(service)
+        await confirm_removal(world.session(service), removal.removal_id)
+    await world.settle(service)
     return removal.removal_id
 
 
-async def removals(stage: ServiceWorld) -> list[tuple[RemovalReason, RemovalStatus, int]]:
-    page = await stage.store.read(lambda tx: tx.removals.page(seller_id=None, status=None, cursor=None, limit=10))
+async def removals(world: ServiceWorld) -> list[tuple[RemovalReason, RemovalStatus, int]]:
+    page = await world.store.read(lambda tx: tx.removals.page(seller_id=None, status=None, cursor=None, limit=10))
     return [(removal.reason, removal.status, removal.missing) for removal in page.content]
 
 
 @simulated(settings=PAGES, sellers=1, products=30)
-async def test_a_product_that_is_gone_is_proved_by_its_detail_and_told_in_the_same_run(stage: ServiceWorld) -> None:
-    sellers = await stage.register_all()
-    async with stage.serving() as service:
-        await stage.crawl(service, sellers)
-        gone = items(stage)[7]
-        last = stage.simulator.product_server.product(gone)
-        stage.simulator.world.vanish(gone)
-        await stage.crawl(service, sellers)
-        (event,) = stage.simulator.product_server.events(30)
+async def test_a_product_that_is_gone_is_proved_by_its_detail_and_told_in_the_same_run(world: ServiceWorld) -> None:
+    sellers = await world.register_all()
+    async with world.serving() as service:
+        await world.crawl(service, sellers)
+        gone = items(world)[7]
+        last = world.simulator.product_server.product(gone)
+        world.simulator.world.vanish(gone)
+        await world.crawl(service, sellers)
+        (event,) = world.simulator.product_server.events(30)
         assert (event.item_no, event.event_type, event.version) == (gone, "PRODUCT_DELETED", 2)
-        (message,) = await stage.store.read(
+        (message,) = await world.store.read(
             lambda tx: tx.outbox_queries(OutboxKind.PRODUCT).page(MessageFilter(), None, 1).content
         )
         body = read_event(message.payload)
         assert (body.changes, body.product_data) == ((), last)
-        stage.check_world()
-        await stage.crawl(service, sellers)
-        assert len(stage.simulator.product_server.events()) == 31, "it is told once"
-    await stage.check_books()
+        world.check_world()
+        await world.crawl(service, sellers)
+        assert len(world.simulator.product_server.events()) == 31, "it is told once"
+    await world.check_books()
 
 
 @simulated(sellers=1, products=10)
-async def test_a_product_that_comes_back_is_created_again_at_the_next_version(stage: ServiceWorld) -> None:
-    sellers = await stage.register_all()
-    door = stage.transport = Altered(stage.transport)
-    async with stage.serving() as service:
-        await stage.crawl(service, sellers)
-        item = items(stage)[3]
+async def test_a_product_that_comes_back_is_created_again_at_the_next_version(world: ServiceWorld) -> None:
+    sellers = await world.register_all()
+    door = world.transport = Altered(world.transport)
+    async with world.serving() as service:
+        await world.crawl(service, sellers)
+        item = items(world)[3]
         door.lists, door.details = without(item), lambda d: 404 if str(item) in str(d) else d
-        await stage.crawl(service, sellers)
-        assert told(stage, "PRODUCT_DELETED") == [item]
+        await world.crawl(service, sellers)
+        assert told(world, "PRODUCT_DELETED") == [item]
         door.stop()
-        await stage.crawl(service, sellers)
-        event = stage.simulator.product_server.events()[-1]
+        await world.crawl(service, sellers)
+        event = world.simulator.product_server.events()[-1]
         assert (event.item_no, event.event_type, event.version) == (item, "PRODUCT_CREATED", 3)
-        stage.check_world()
+        world.check_world()
 
 
 @simulated(sellers=1, products=10)
-async def test_one_that_is_off_the_list_but_still_answers_is_gone_after_two_complete_lists(stage: ServiceWorld) -> None:
-    sellers = await stage.register_all()
-    door = stage.transport = Altered(stage.transport)
-    async with stage.serving() as service:
-        await stage.crawl(service, sellers)
-        item = items(stage)[3]
+async def test_one_that_is_off_the_list_but_still_answers_is_gone_after_two_complete_lists(world: ServiceWorld) -> None:
+    sellers = await world.register_all()
+    door = world.transport = Altered(world.transport)
+    async with world.serving() as service:
+        await world.crawl(service, sellers)
+        item = items(world)[3]
         door.lists = without(item)
-        await stage.crawl(service, sellers)
-        assert told(stage, "PRODUCT_DELETED") == []
-        await stage.crawl(service, sellers)
-        assert told(stage, "PRODUCT_DELETED") == [item]
-    stage.check_manners()
+        await world.crawl(service, sellers)
+        assert told(world, "PRODUCT_DELETED") == []
+        await world.crawl(service, sellers)
+        assert told(world, "PRODUCT_DELETED") == [item]
+    world.check_manners()
 
 
 @simulated(sellers=1, products=10)
-async def test_one_that_is_seen_in_between_begins_anew(stage: ServiceWorld) -> None:
-    sellers = await stage.register_all()
-    door = stage.transport = Altered(stage.transport)
-    async with stage.serving() as service:
-        await stage.crawl(service, sellers)
-        item = items(stage)[3]
+async def test_one_that_is_seen_in_between_begins_anew(world: ServiceWorld) -> None:
+    sellers = await world.register_all()
+    door = world.transport = Altered(world.transport)
+    async with world.serving() as service:
+        await world.crawl(service, sellers)
+        item = items(world)[3]
         for lists in (without(item), lambda _, page: page, without(item)):
             door.lists = lists
-            await stage.crawl(service, sellers)
-        assert told(stage, "PRODUCT_DELETED") == []
-        stage.check_world()
+            await world.crawl(service, sellers)
+        assert told(world, "PRODUCT_DELETED") == []
+        world.check_world()
 
 
 def a_page_that_fails(number: int, page: Any) -> Any:
@@ -160,154 +160,154 @@ def a_page_of_another_shape(number: int, page: Any) -> Any:
 )
 @simulated(settings=PAGES, sellers=1, products=30)
 async def test_a_list_that_was_not_read_whole_removes_nothing(
-    stage: ServiceWorld, lists: Callable[[int, Any], Any]
+    world: ServiceWorld, lists: Callable[[int, Any], Any]
 ) -> None:
-    sellers = await stage.register_all()
-    door = stage.transport = Altered(stage.transport)
-    async with stage.serving() as service:
-        await stage.crawl(service, sellers)
+    sellers = await world.register_all()
+    door = world.transport = Altered(world.transport)
+    async with world.serving() as service:
+        await world.crawl(service, sellers)
         door.lists = lists
         for _ in range(3):
-            await stage.crawl(service, sellers)
-        assert told(stage, "PRODUCT_DELETED") == []
-        assert await removals(stage) == []
-        assert stage.simulator.compare() == []
+            await world.crawl(service, sellers)
+        assert told(world, "PRODUCT_DELETED") == []
+        assert await removals(world) == []
+        assert world.simulator.compare() == []
         door.stop()
-        await stage.crawl(service, sellers)
-        stage.check_world()
+        await world.crawl(service, sellers)
+        world.check_world()
 
 
 @simulated(settings=PAGES, sellers=1, products=35)
 async def test_a_total_that_is_too_small_hides_nothing_as_pages_are_read_until_one_is_not_full(
-    stage: ServiceWorld,
+    world: ServiceWorld,
 ) -> None:
-    sellers = await stage.register_all()
-    door = stage.transport = Altered(stage.transport)
-    async with stage.serving() as service:
-        await stage.crawl(service, sellers)
+    sellers = await world.register_all()
+    door = world.transport = Altered(world.transport)
+    async with world.serving() as service:
+        await world.crawl(service, sellers)
         door.lists = lambda _, page: {**page, "count": 12}
         for _ in range(3):
-            await stage.crawl(service, sellers)
-        assert told(stage, "PRODUCT_DELETED") == []
-        stage.check_world()
+            await world.crawl(service, sellers)
+        assert told(world, "PRODUCT_DELETED") == []
+        world.check_world()
 
 
 def test_an_item_that_moves_to_a_page_already_read_is_not_lost_and_not_removed(migrated_template: Path) -> None:
-    async def story(stage: ServiceWorld) -> None:
-        sellers = await stage.register_all()
-        door = stage.transport = Altered(stage.transport)
-        async with stage.serving() as service:
-            await stage.crawl(service, sellers)
-            moves = iter(items(stage)[-3:])
+    async def story(world: ServiceWorld) -> None:
+        sellers = await world.register_all()
+        door = world.transport = Altered(world.transport)
+        async with world.serving() as service:
+            await world.crawl(service, sellers)
+            moves = iter(items(world)[-3:])
 
             def shifting(number: int, page: Any) -> Any:
                 if number == 0 and (item := next(moves, None)) is not None:
-                    stage.simulator.world.bump(item)
+                    world.simulator.world.bump(item)
                 return page
 
             door.lists = shifting
             for _ in range(3):
-                await stage.crawl(service, sellers)
-            assert told(stage, "PRODUCT_DELETED") == []
-            assert len(told(stage, "PRODUCT_CREATED")) == 30
-            stage.check_world()
+                await world.crawl(service, sellers)
+            assert told(world, "PRODUCT_DELETED") == []
+            assert len(told(world, "PRODUCT_CREATED")) == 30
+            world.check_world()
 
     play(migrated_template, story, settings=PAGES, sellers=1, products=30)
 
 
 def test_items_of_other_sellers_on_a_list_are_explained_and_hinder_no_removal(migrated_template: Path) -> None:
-    async def story(stage: ServiceWorld) -> None:
-        sellers = await stage.register_all()
-        door = stage.transport = Altered(stage.transport)
-        async with stage.serving() as service:
-            await stage.crawl(service, sellers)
-            stranger = stage.simulator.world.listing(sellers[1])[0]
+    async def story(world: ServiceWorld) -> None:
+        sellers = await world.register_all()
+        door = world.transport = Altered(world.transport)
+        async with world.serving() as service:
+            await world.crawl(service, sellers)
+            stranger = world.simulator.world.listing(sellers[1])[0]
             entry = {"itemNo": stranger, "name": "남의 것", "imageUrlList": [], "tagList": []}
 
             def mixed(_: int, page: Any) -> Any:
-                mine = {e["itemNo"] for e in page["items"]} & set(items(stage))
+                mine = {e["itemNo"] for e in page["items"]} & set(items(world))
                 return {**page, "count": page["count"] + 1, "items": [*page["items"], entry]} if mine else page
 
             door.lists = mixed
-            gone = items(stage)[2]
-            stage.simulator.world.vanish(gone)
+            gone = items(world)[2]
+            world.simulator.world.vanish(gone)
             asked = len(door.asked)
-            await stage.crawl(service, sellers[:1])
+            await world.crawl(service, sellers[:1])
             lists = [path for path in door.asked[asked:] if "mini-shop" in path]
-            assert told(stage, "PRODUCT_DELETED") == [gone]
+            assert told(world, "PRODUCT_DELETED") == [gone]
             assert len(lists) == 2, "the total and one page: the count is explained, nothing is read again"
-            stage.check_world()
+            world.check_world()
 
     play(migrated_template, story, sellers=2, products=8)
 
 
 @simulated(sellers=1, products=40)
-async def test_many_at_once_are_held_until_a_person_confirms_them(stage: ServiceWorld) -> None:
-    sellers = await stage.register_all()
-    async with stage.serving() as service:
-        await stage.crawl(service, sellers)
-        gone = items(stage)[:12]
+async def test_many_at_once_are_held_until_a_person_confirms_them(world: ServiceWorld) -> None:
+    sellers = await world.register_all()
+    async with world.serving() as service:
+        await world.crawl(service, sellers)
+        gone = items(world)[:12]
         for item in gone:
-            stage.simulator.world.vanish(item)
+            world.simulator.world.vanish(item)
         for _ in range(2):
-            await stage.crawl(service, sellers)
-        assert told(stage, "PRODUCT_DELETED") == []
-        assert await removals(stage) == [
+            await world.crawl(service, sellers)
+        assert told(world, "PRODUCT_DELETED") == []
+        assert await removals(world) == [
             (RemovalReason.MANY, RemovalStatus.HELD, 12),
             (RemovalReason.MANY, RemovalStatus.SUPERSEDED, 12),
         ]
-        removal_id = await decide(stage, service, "confirm")
-        assert sorted(told(stage, "PRODUCT_DELETED")) == sorted(gone)
-        stage.check_world()
+        removal_id = await decide(world, service, "confirm")
+        assert sorted(told(world, "PRODUCT_DELETED")) == sorted(gone)
+        world.check_world()
         with pytest.raises(IllegalMove):
-            await stage.session(service).run(refuse_removal, removal_id)
+            await world.session(service).run(refuse_removal, removal_id)
 
 
 @simulated(sellers=1, products=40)
-async def test_refused_ones_stay_and_one_that_is_seen_again_drops_out(stage: ServiceWorld) -> None:
-    sellers = await stage.register_all()
-    door = stage.transport = Altered(stage.transport)
-    async with stage.serving() as service:
-        await stage.crawl(service, sellers)
-        missing = items(stage)[:12]
+async def test_refused_ones_stay_and_one_that_is_seen_again_drops_out(world: ServiceWorld) -> None:
+    sellers = await world.register_all()
+    door = world.transport = Altered(world.transport)
+    async with world.serving() as service:
+        await world.crawl(service, sellers)
+        missing = items(world)[:12]
         door.lists = without(*missing)
-        await stage.crawl(service, sellers)
-        await decide(stage, service, "refuse")
-        assert told(stage, "PRODUCT_DELETED") == []
-        await stage.crawl(service, sellers)
+        await world.crawl(service, sellers)
+        await decide(world, service, "refuse")
+        assert told(world, "PRODUCT_DELETED") == []
+        await world.crawl(service, sellers)
         # Held again; half of them are back before anybody looks.
         door.lists = without(*missing[:6], short=False)
-        await stage.crawl(service, sellers)
-        await decide(stage, service, "confirm")
-        assert sorted(told(stage, "PRODUCT_DELETED")) == sorted(missing[:6])
+        await world.crawl(service, sellers)
+        await decide(world, service, "confirm")
+        assert sorted(told(world, "PRODUCT_DELETED")) == sorted(missing[:6])
 
 
 @pytest.mark.parametrize("products", [3, 40])
 def test_an_empty_list_is_held_whatever_the_number(migrated_template: Path, products: int) -> None:
-    async def story(stage: ServiceWorld) -> None:
-        sellers = await stage.register_all()
-        async with stage.serving() as service:
-            await stage.crawl(service, sellers)
-            for item in items(stage):
-                stage.simulator.world.vanish(item)
-            (run,) = await stage.crawl(service, sellers)
+    async def story(world: ServiceWorld) -> None:
+        sellers = await world.register_all()
+        async with world.serving() as service:
+            await world.crawl(service, sellers)
+            for item in items(world):
+                world.simulator.world.vanish(item)
+            (run,) = await world.crawl(service, sellers)
             assert run.total_tasks_created == 0
-            assert await removals(stage) == [(RemovalReason.EMPTY_LIST, RemovalStatus.HELD, products)]
-            assert told(stage, "PRODUCT_DELETED") == []
-            await decide(stage, service, "confirm")
-            assert len(told(stage, "PRODUCT_DELETED")) == products
-            stage.check_world()
+            assert await removals(world) == [(RemovalReason.EMPTY_LIST, RemovalStatus.HELD, products)]
+            assert told(world, "PRODUCT_DELETED") == []
+            await decide(world, service, "confirm")
+            assert len(told(world, "PRODUCT_DELETED")) == products
+            world.check_world()
 
     play(migrated_template, story, sellers=1, products=products)
 
 
 @simulated(sellers=1, products=12)
-async def test_ten_products_or_a_fifth_may_go_by_themselves(stage: ServiceWorld) -> None:
-    sellers = await stage.register_all()
-    async with stage.serving() as service:
-        await stage.crawl(service, sellers)
-        for item in items(stage)[:10]:
-            stage.simulator.world.vanish(ItemNo(item))
-        await stage.crawl(service, sellers)
-        assert len(told(stage, "PRODUCT_DELETED")) == 10
-        stage.check_world()
+async def test_ten_products_or_a_fifth_may_go_by_themselves(world: ServiceWorld) -> None:
+    sellers = await world.register_all()
+    async with world.serving() as service:
+        await world.crawl(service, sellers)
+        for item in items(world)[:10]:
+            world.simulator.world.vanish(ItemNo(item))
+        await world.crawl(service, sellers)
+        assert len(told(world, "PRODUCT_DELETED")) == 10
+        world.check_world()

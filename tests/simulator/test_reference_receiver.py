@@ -27,7 +27,7 @@ SECRET = "whsec_c2VjcmV0"
 AT = NOW.timestamp()
 
 
-class Office:
+class ReceiverWorld:
     """A receiver on a file, and the events of a small world."""
 
     def __init__(self, file: Path) -> None:
@@ -59,29 +59,29 @@ class Office:
 
 
 @pytest.fixture
-def office(tmp_path: Path) -> Iterator[Office]:
-    made = Office(tmp_path / "received.db")
+def world(tmp_path: Path) -> Iterator[ReceiverWorld]:
+    made = ReceiverWorld(tmp_path / "received.db")
     yield made
     made.ledger.close()
 
 
-def test_it_holds_the_truth_after_a_world_has_changed_and_after_a_restart(office: Office) -> None:
+def test_it_holds_the_truth_after_a_world_has_changed_and_after_a_restart(world: ReceiverWorld) -> None:
     rng = seeded_rng("reference")
     for _ in range(3):
-        for message in office.stream.found():
-            assert office.post(message.payload.encode()) == 200
-        office.simulator.world.mutate(5, rng)
-        office.simulator.world.vanish(next(iter(office.stream.truth)))
-    messages = [*office.stream.found(), *office.stream.snapshots()]
+        for message in world.stream.found():
+            assert world.post(message.payload.encode()) == 200
+        world.simulator.world.mutate(5, rng)
+        world.simulator.world.vanish(next(iter(world.stream.truth)))
+    messages = [*world.stream.found(), *world.stream.snapshots()]
     for message in messages:
-        assert office.post(message.payload.encode()) == 200
-    office.ledger.close()
-    office.start()
+        assert world.post(message.payload.encode()) == 200
+    world.ledger.close()
+    world.start()
     for message in messages:
-        assert office.post(message.payload.encode()) == 200
-    assert (office.stored(), office.found) == (office.stream.truth, [])
-    assert office.receiver.summary() == {
-        "products": len(office.stream.truth),
+        assert world.post(message.payload.encode()) == 200
+    assert (world.stored(), world.found) == (world.stream.truth, [])
+    assert world.receiver.summary() == {
+        "products": len(world.stream.truth),
         "events": {},
         "duplicates": len(messages),
         "violations": 0,
@@ -100,32 +100,32 @@ Spoil = Callable[[dict[str, Any]], Any]
         (lambda event: event.update(sellerId="another"), "productData is of seller seller_0001"),
     ],
 )
-def test_an_event_that_breaks_a_rule_is_stored_and_reported(office: Office, spoil: Spoil, rule: str) -> None:
-    event = orjson.loads(next(office.stream.found()).payload)
+def test_an_event_that_breaks_a_rule_is_stored_and_reported(world: ReceiverWorld, spoil: Spoil, rule: str) -> None:
+    event = orjson.loads(next(world.stream.found()).payload)
     spoil(event)
-    assert office.post(orjson.dumps(event)) == 200
-    assert office.found == [rule]
-    assert office.stored() == {event["itemNo"]: event["productData"]}
+    assert world.post(orjson.dumps(event)) == 200
+    assert world.found == [rule]
+    assert world.stored() == {event["itemNo"]: event["productData"]}
 
 
-def test_it_finds_forged_old_reused_and_late_requests(office: Office) -> None:
-    first, *_ = office.stream.found()
+def test_it_finds_forged_old_reused_and_late_requests(world: ReceiverWorld) -> None:
+    first, *_ = world.stream.found()
     body = first.payload.encode()
-    assert office.post(body, secret="another") == 401
-    assert office.post(body, age=301) == 200
-    assert office.post(body.replace(b'"version":1', b'"version":2')) == 409
-    assert office.post(body.replace(first.outbox_id.encode(), b"0198c0de-0000-7000-8005-00000000ffff")) == 200
-    assert office.found == [
+    assert world.post(body, secret="another") == 401
+    assert world.post(body, age=301) == 200
+    assert world.post(body.replace(b'"version":1', b'"version":2')) == 409
+    assert world.post(body.replace(first.outbox_id.encode(), b"0198c0de-0000-7000-8005-00000000ffff")) == 200
+    assert world.found == [
         "the signature is missing or wrong",
         "the signature's time is not ours",
         "the same Idempotency-Key with another body",
         "version 1 follows 1",
         "CREATED, but the item is there already",
     ]
-    assert office.stored()[first.item_no or 0] == orjson.loads(body)["productData"]
+    assert world.stored()[first.item_no or 0] == orjson.loads(body)["productData"]
 
 
-def test_a_key_that_is_not_the_event_is_reported(office: Office) -> None:
-    first, *_ = office.stream.found()
-    assert office.post(first.payload.encode(), key="another") == 200
-    assert office.found == ["idempotency-key is another", "webhook-id is another"]
+def test_a_key_that_is_not_the_event_is_reported(world: ReceiverWorld) -> None:
+    first, *_ = world.stream.found()
+    assert world.post(first.payload.encode(), key="another") == 200
+    assert world.found == ["idempotency-key is another", "webhook-id is another"]

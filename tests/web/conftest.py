@@ -14,7 +14,7 @@ from .api_world import ApiWorld
 
 
 @pytest.fixture
-async def office(inline_store: SqlStore) -> AsyncIterator[ApiWorld]:
+async def world(inline_store: SqlStore) -> AsyncIterator[ApiWorld]:
     settings, clock = settings_of(), StoppedClock(NOW)
     simulator = simulator_of(settings, seed=1, sellers=2, products=12)
     async with simulated_service(settings, simulator, clock, store=inline_store) as service:

@@ -75,18 +75,18 @@ async def test_a_number_that_does_not_fit_is_told_as_a_gap(api: Served, forgotte
     assert kinds == (["gap", "old", "new"] if forgotten else ["gap", "new"])
 
 
-async def test_a_watcher_that_is_too_slow_is_let_go_with_a_gap(office: ApiWorld) -> None:
+async def test_a_watcher_that_is_too_slow_is_let_go_with_a_gap(world: ApiWorld) -> None:
     """Nothing is kept for it beyond its measure, and nobody else waits for it."""
-    stream = events.Stream(office.parts)
+    stream = events.Stream(world.parts)
     slow, quick = events.Watcher(0), events.Watcher(0)
     stream._watchers.update((slow, quick))
     total = events.MOST_WAITING + 10
 
     def work(tx: object) -> None:
         for n in range(total):
-            tx.activity.add(Activity(office.clock.now(), "test", "test", str(n)))  # type: ignore[attr-defined]
+            tx.activity.add(Activity(world.clock.now(), "test", "test", str(n)))  # type: ignore[attr-defined]
 
-    await office.transact(work)
+    await world.transact(work)
     taken = 0
     while await stream.look():
         while not quick.waiting.empty():
@@ -139,13 +139,13 @@ async def test_a_watcher_that_goes_is_forgotten(api: Served) -> None:
 
 
 @pytest.mark.parametrize("number", ["x", "-1", "1.5", "9" * 30])
-async def test_a_last_number_that_is_none_is_refused(office: ApiWorld, number: str) -> None:
-    refused = await office.viewer.ask("GET", "/api/v1/events", headers={"last-event-id": number})
+async def test_a_last_number_that_is_none_is_refused(world: ApiWorld, number: str) -> None:
+    refused = await world.viewer.ask("GET", "/api/v1/events", headers={"last-event-id": number})
     assert refused.status == 400
 
 
-async def test_only_so_many_watch_at_once(office: ApiWorld) -> None:
-    stream = events.Stream(office.parts)
+async def test_only_so_many_watch_at_once(world: ApiWorld) -> None:
+    stream = events.Stream(world.parts)
     stream._watchers.update(events.Watcher(0) for _ in range(events.MOST_STREAMS))
     with pytest.raises(events.TooManyStreams):
         await stream.join()

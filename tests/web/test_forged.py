@@ -90,9 +90,9 @@ EXPIRED = {"expired": signed(iat=SECOND - 700, exp=SECOND - 1), "expires now": s
 
 
 @pytest.mark.parametrize("name", FORGED)
-async def test_a_forged_token_is_none(office: ApiWorld, inline_store: SqlStore, name: str) -> None:
+async def test_a_forged_token_is_none(world: ApiWorld, inline_store: SqlStore, name: str) -> None:
     before = await inline_store.read(all_rows)
-    forger = office.with_token(FORGED[name])
+    forger = world.with_token(FORGED[name])
     read = await forger.get("/api/v1/sellers")
     written = await forger.post("/api/v1/sellers", {"sellerId": "x", "name": "x"})
     assert [(r.status, r.json["errorCode"]) for r in (read, written)] == [(401, "NOT_LOGGED_IN")] * 2
@@ -102,30 +102,30 @@ async def test_a_forged_token_is_none(office: ApiWorld, inline_store: SqlStore, 
 
 
 @pytest.mark.parametrize("name", EXPIRED)
-async def test_a_token_that_was_valid_once_is_told_so(office: ApiWorld, name: str) -> None:
-    refused = await office.with_token(EXPIRED[name]).get("/api/v1/sellers")
+async def test_a_token_that_was_valid_once_is_told_so(world: ApiWorld, name: str) -> None:
+    refused = await world.with_token(EXPIRED[name]).get("/api/v1/sellers")
     assert (refused.status, refused.json["errorCode"]) == (401, "TOKEN_EXPIRED")
 
 
-async def test_a_token_that_is_right_is_taken(office: ApiWorld) -> None:
+async def test_a_token_that_is_right_is_taken(world: ApiWorld) -> None:
     for token in (signed(), signed(nbf=SECOND), signed(aud=["others", "sellerwatch"]), signed(iat=SECOND + 5)):
-        assert (await office.with_token(token).get("/api/v1/sellers")).status == 200
+        assert (await world.with_token(token).get("/api/v1/sellers")).status == 200
 
 
 @pytest.mark.parametrize("given", ["", "Bearer", "Bearer ", "Basic YTpi", "bearer{}", "Token {}", "{}"])
-async def test_a_header_that_is_no_bearer_is_none(office: ApiWorld, given: str) -> None:
+async def test_a_header_that_is_no_bearer_is_none(world: ApiWorld, given: str) -> None:
     headers = {"authorization": given.replace("{}", signed())}
-    refused = await office.nobody.ask("GET", "/api/v1/sellers", headers=headers)
+    refused = await world.nobody.ask("GET", "/api/v1/sellers", headers=headers)
     assert (refused.status, refused.json["errorCode"]) == (401, "NOT_LOGGED_IN")
 
 
-async def test_nobody_reads_or_changes_anything(office: ApiWorld, inline_store: SqlStore) -> None:
+async def test_nobody_reads_or_changes_anything(world: ApiWorld, inline_store: SqlStore) -> None:
     """Every route there is but those that are open by intent, found by walking what the app documents."""
     before = await inline_store.read(all_rows)
-    for method, path, operation in operations(office.admin.app):
+    for method, path, operation in operations(world.admin.app):
         if is_open(operation):
             continue
-        refused = await office.nobody.ask(method, fill(path), {})
+        refused = await world.nobody.ask(method, fill(path), {})
         assert refused.status == 401, (method, path, refused.body)
         assert set(refused.json) <= {"errorCode", "message", "timestamp", "path", "details"}
     assert await inline_store.read(all_rows) == before
@@ -141,19 +141,19 @@ OPEN = {
 }
 
 
-async def test_only_what_is_meant_to_be_open_is(office: ApiWorld) -> None:
-    found = {(method, path) for method, path, op in operations(office.admin.app) if is_open(op)}
+async def test_only_what_is_meant_to_be_open_is(world: ApiWorld) -> None:
+    found = {(method, path) for method, path, op in operations(world.admin.app) if is_open(op)}
     assert found <= OPEN
 
 
-async def test_a_viewer_changes_nothing_on_any_route(office: ApiWorld, inline_store: SqlStore) -> None:
+async def test_a_viewer_changes_nothing_on_any_route(world: ApiWorld, inline_store: SqlStore) -> None:
     before = await inline_store.read(all_rows)
     tried = 0
-    for method, path, operation in operations(office.admin.app):
+    for method, path, operation in operations(world.admin.app):
         if method == "GET" or is_open(operation):
             continue
         headers = {} if path.startswith("/api/internal") else {"x-api-key": "wrong"}
-        refused = await office.viewer.ask(method, fill(path), {}, headers=headers)
+        refused = await world.viewer.ask(method, fill(path), {}, headers=headers)
         expected = 401 if path.startswith("/api/internal") else 403
         assert refused.status == expected, (method, path, refused.body)
         tried += 1
@@ -162,16 +162,16 @@ async def test_a_viewer_changes_nothing_on_any_route(office: ApiWorld, inline_st
 
 
 @pytest.mark.parametrize("key", ["", " ", KEYS[0][:-1], f"{KEYS[0]} ", KEYS[0].upper(), f"{KEYS[0]},{KEYS[1]}", "é"])
-async def test_a_wrong_key_starts_nothing(office: ApiWorld, inline_store: SqlStore, key: str) -> None:
+async def test_a_wrong_key_starts_nothing(world: ApiWorld, inline_store: SqlStore, key: str) -> None:
     before = await inline_store.read(all_rows)
-    asked = await office.admin.ask(
+    asked = await world.admin.ask(
         "POST", "/api/internal/crawling/trigger", {"sellerId": "x"}, headers={"x-api-key": key}
     )
     assert (asked.status, asked.json["errorCode"]) == (401, "WRONG_API_KEY")
     assert await inline_store.read(all_rows) == before
 
 
-async def test_no_secret_shows_where_the_credentials_are_shown(office: ApiWorld) -> None:
-    shown = f"{office.credentials!r} {office.credentials}"
+async def test_no_secret_shows_where_the_credentials_are_shown(world: ApiWorld) -> None:
+    shown = f"{world.credentials!r} {world.credentials}"
     assert SECRET not in shown
     assert KEYS[0] not in shown

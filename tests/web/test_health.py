@@ -23,39 +23,39 @@ READY = {"database", "schema", "disk", "worker"}
 WHOLE = READY | {"outbox", "breaker", "marketplace"}
 
 
-async def work(office: ApiWorld, **changed: Any) -> None:
+async def work(world: ApiWorld, **changed: Any) -> None:
     """A worker that is heard of, in this process."""
-    office.service.begun.set()
-    now = office.clock.now()
+    world.service.begun.set()
+    now = world.clock.now()
     info = WorkerInfo(worker_id(), "service", "here", 1, now, now)
-    await office.transact(lambda tx: tx.workers.enter(replace(info, **changed)))
+    await world.transact(lambda tx: tx.workers.enter(replace(info, **changed)))
 
 
 def down(found: Any) -> set[str]:
     return {name for name, part in found["components"].items() if part["status"] == "DOWN"}
 
 
-async def test_everybody_is_told_up_or_down_and_no_more(office: ApiWorld) -> None:
-    await work(office)
-    told = await office.nobody.get("/actuator/health")
+async def test_everybody_is_told_up_or_down_and_no_more(world: ApiWorld) -> None:
+    await work(world)
+    told = await world.nobody.get("/actuator/health")
     assert (told.status, told.json["status"], set(told.json["components"])) == (200, "UP", WHOLE)
     assert {tuple(part) for part in told.json["components"].values()} == {("status",)}
-    ready = await office.nobody.get("/actuator/health/readiness")
+    ready = await world.nobody.get("/actuator/health/readiness")
     assert (ready.status, set(ready.json["components"])) == (200, READY)
-    assert (await office.nobody.get("/actuator/health/liveness")).json == {"status": "UP"}
+    assert (await world.nobody.get("/actuator/health/liveness")).json == {"status": "UP"}
 
 
-async def test_whoever_is_known_is_told_the_numbers(office: ApiWorld) -> None:
-    await work(office)
-    parts = (await office.viewer.get("/actuator/health")).json["components"]
+async def test_whoever_is_known_is_told_the_numbers(world: ApiWorld) -> None:
+    await work(world)
+    parts = (await world.viewer.get("/actuator/health")).json["components"]
     assert parts["worker"]["details"]["workers"] == 1
     assert parts["schema"]["details"]["current"] == parts["schema"]["details"]["needed"]
     assert parts["breaker"]["details"] == {"state": "CLOSED"}
     assert parts["outbox"]["details"] == {"lagSeconds": 0.0, "receiver": True}
 
 
-async def test_a_token_that_is_not_valid_is_refused_here_too(office: ApiWorld) -> None:
-    assert (await office.with_token("rubbish").get("/actuator/health")).status == 401
+async def test_a_token_that_is_not_valid_is_refused_here_too(world: ApiWorld) -> None:
+    assert (await world.with_token("rubbish").get("/actuator/health")).status == 401
 
 
 def sql(statement: str) -> Callable[[Transaction], Any]:
@@ -70,50 +70,50 @@ def sql(statement: str) -> Callable[[Transaction], Any]:
         ("breaker", lambda tx: tx.db.run("UPDATE pool_breaker SET state = 'OPEN'")),
     ],
 )
-async def test_a_part_that_is_down_is_named(office: ApiWorld, inline_store: SqlStore, part: str, harm: Any) -> None:
-    await work(office)
-    await inline_store.transact(lambda tx: tx.circuits.save_breaker(tx.circuits.breaker(), office.clock.now()))
+async def test_a_part_that_is_down_is_named(world: ApiWorld, inline_store: SqlStore, part: str, harm: Any) -> None:
+    await work(world)
+    await inline_store.transact(lambda tx: tx.circuits.save_breaker(tx.circuits.breaker(), world.clock.now()))
     await inline_store.transact(harm)
-    told = await office.nobody.get("/actuator/health")
+    told = await world.nobody.get("/actuator/health")
     assert (told.status, told.json["status"], down(told.json)) == (503, "DOWN", {part})
-    ready = await office.nobody.get("/actuator/health/readiness")
+    ready = await world.nobody.get("/actuator/health/readiness")
     assert ready.status == (503 if part == "schema" else 200)
-    assert (await office.nobody.get("/actuator/health/liveness")).status == 200
+    assert (await world.nobody.get("/actuator/health/liveness")).status == 200
 
 
-async def test_a_worker_that_is_silent_is_down(office: ApiWorld) -> None:
-    await work(office, heartbeat_at=office.clock.now() - timedelta(minutes=1))
-    assert down((await office.nobody.get("/actuator/health")).json) == {"worker"}
+async def test_a_worker_that_is_silent_is_down(world: ApiWorld) -> None:
+    await work(world, heartbeat_at=world.clock.now() - timedelta(minutes=1))
+    assert down((await world.nobody.get("/actuator/health")).json) == {"worker"}
 
 
-async def test_an_api_is_ready_without_any_worker(office: ApiWorld) -> None:
-    service = replace(office.service, roles=frozenset({ProcessRole.API}))
-    api = Api(make_app(replace(office.parts, service=service)))
+async def test_an_api_is_ready_without_any_worker(world: ApiWorld) -> None:
+    service = replace(world.service, roles=frozenset({ProcessRole.API}))
+    api = Api(make_app(replace(world.parts, service=service)))
     assert down((await api.get("/actuator/health")).json) == {"worker"}
     ready = await api.get("/actuator/health/readiness")
     assert (ready.status, set(ready.json["components"])) == (200, {"database", "schema", "disk"})
 
 
-async def test_a_process_that_has_not_begun_is_not_ready(office: ApiWorld) -> None:
-    assert down((await office.nobody.get("/actuator/health/readiness")).json) == {"worker"}
+async def test_a_process_that_has_not_begun_is_not_ready(world: ApiWorld) -> None:
+    assert down((await world.nobody.get("/actuator/health/readiness")).json) == {"worker"}
 
 
-async def test_events_that_do_not_leave_are_an_alarm_but_no_reason_to_send_no_work(office: ApiWorld) -> None:
-    await work(office)
-    late = office.clock.now() - timedelta(hours=1)
-    await office.transact(lambda tx: tx.product_outbox.add(replace(a_message(), created_at=late, next_attempt_at=late)))
-    assert down((await office.nobody.get("/actuator/health")).json) == {"outbox"}
-    assert (await office.nobody.get("/actuator/health/readiness")).status == 200
+async def test_events_that_do_not_leave_are_an_alarm_but_no_reason_to_send_no_work(world: ApiWorld) -> None:
+    await work(world)
+    late = world.clock.now() - timedelta(hours=1)
+    await world.transact(lambda tx: tx.product_outbox.add(replace(a_message(), created_at=late, next_attempt_at=late)))
+    assert down((await world.nobody.get("/actuator/health")).json) == {"outbox"}
+    assert (await world.nobody.get("/actuator/health/readiness")).status == 200
 
 
-async def test_a_scheduler_that_does_not_turn_is_down(office: ApiWorld) -> None:
-    await work(office)
-    service = replace(office.service, schedules=True)
-    api = Api(make_app(replace(office.parts, service=service)))
+async def test_a_scheduler_that_does_not_turn_is_down(world: ApiWorld) -> None:
+    await work(world)
+    service = replace(world.service, schedules=True)
+    api = Api(make_app(replace(world.parts, service=service)))
     assert down((await api.get("/actuator/health/readiness")).json) == {"scheduler"}
-    service.last_ended["start_due"] = office.clock.monotonic()
+    service.last_ended["start_due"] = world.clock.monotonic()
     assert (await api.get("/actuator/health/readiness")).status == 200
-    office.clock.time += timedelta(seconds=31)
+    world.clock.time += timedelta(seconds=31)
     assert "scheduler" in down((await api.get("/actuator/health/readiness")).json)
 
 
@@ -131,15 +131,15 @@ class Unreadable:
 
 @pytest.mark.parametrize("error", [OSError("gone"), RuntimeError("a bug"), TimeoutError()])
 async def test_what_cannot_be_read_is_down_and_metrics_are_none_instead_of_zero(
-    office: ApiWorld, error: Exception
+    world: ApiWorld, error: Exception
 ) -> None:
-    await work(office)
-    service = replace(office.service, store=Unreadable(error))  # type: ignore[arg-type]
-    app = make_app(replace(office.parts, service=service))
+    await work(world)
+    service = replace(world.service, store=Unreadable(error))  # type: ignore[arg-type]
+    app = make_app(replace(world.parts, service=service))
     told = await Api(app).get("/actuator/health")
     assert (told.status, told.json["status"]) == (503, "DOWN")
     assert down(told.json) == WHOLE - {"disk"}
     assert "gone" not in told.body.decode()
-    scraped = await Api(app, office.viewer.token).get("/metrics")
+    scraped = await Api(app, world.viewer.token).get("/metrics")
     assert scraped.status in (500, 503)
     assert b"sellerwatch_tasks" not in scraped.body

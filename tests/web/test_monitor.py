@@ -86,13 +86,13 @@ async def tables(store: SqlStore) -> dict[str, list[dict[str, Any]]]:
     return await store.read(look)
 
 
-async def test_the_numbers_are_those_of_the_tables(office: ApiWorld, inline_store: SqlStore) -> None:
-    await office.admin.post("/api/v1/sellers", {"sellerId": "seller_0001", "name": "가게"})
-    await office.admin.post("/api/v1/sellers", {"sellerId": "seller_0002", "name": "가게"})
-    await office.admin.post("/api/v1/sellers/seller_0002/deactivate")
-    await office.admin.post("/api/v1/sellers/seller_0001/crawl")
+async def test_the_numbers_are_those_of_the_tables(world: ApiWorld, inline_store: SqlStore) -> None:
+    await world.admin.post("/api/v1/sellers", {"sellerId": "seller_0001", "name": "가게"})
+    await world.admin.post("/api/v1/sellers", {"sellerId": "seller_0002", "name": "가게"})
+    await world.admin.post("/api/v1/sellers/seller_0002/deactivate")
+    await world.admin.post("/api/v1/sellers/seller_0001/crawl")
     await fill(inline_store)
-    scraped = await office.viewer.get("/metrics")
+    scraped = await world.viewer.get("/metrics")
     assert (scraped.status, scraped.headers["content-type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
     told, rows = samples(scraped.body.decode()), await tables(inline_store)
     assert told["sellerwatch_tasks"] == recount(rows["crawler_tasks"], type="task_type", status="status")
@@ -110,7 +110,7 @@ async def test_the_numbers_are_those_of_the_tables(office: ApiWorld, inline_stor
         waiting = [m["created_at"] for m in rows[f"{kind}_outbox"] if m["status"] in ("WAITING", "SENDING")]
         oldest: datetime = min(waiting)
         lag = told["sellerwatch_outbox_lag_seconds"][(("outbox", kind),)]
-        assert lag == (office.clock.now() - oldest).total_seconds()
+        assert lag == (world.clock.now() - oldest).total_seconds()
     assert told["sellerwatch_quarantine_cases_open"][()] == 2
     assert told["sellerwatch_removals_held"][()] == 1
     # The token page is asked as nobody: it counts for the host, not in an agent's window.
@@ -123,14 +123,14 @@ async def test_the_numbers_are_those_of_the_tables(office: ApiWorld, inline_stor
     }
 
 
-async def test_answers_are_counted_by_route_and_never_by_what_was_sent(office: ApiWorld) -> None:
+async def test_answers_are_counted_by_route_and_never_by_what_was_sent(world: ApiWorld) -> None:
     for name in ("a", "b", "' OR 1=1"):
-        await office.viewer.get(f"/api/v1/sellers/{name}")
-    await office.viewer.get("/api/v1/sellers")
-    await office.viewer.ask("HEAD", "/api/v1/sellers")
-    await office.nobody.get("/nowhere/at/all")
-    await office.nobody.ask("BREW", "/coffee")
-    told = samples((await office.viewer.get("/metrics")).body.decode())["sellerwatch_http_requests_total"]
+        await world.viewer.get(f"/api/v1/sellers/{name}")
+    await world.viewer.get("/api/v1/sellers")
+    await world.viewer.ask("HEAD", "/api/v1/sellers")
+    await world.nobody.get("/nowhere/at/all")
+    await world.nobody.ask("BREW", "/coffee")
+    told = samples((await world.viewer.get("/metrics")).body.decode())["sellerwatch_http_requests_total"]
     assert told == {
         (("method", "GET"), ("route", "/api/v1/sellers/{sellerId}"), ("status", "404")): 3.0,
         (("method", "GET"), ("route", "/api/v1/sellers"), ("status", "200")): 1.0,
@@ -140,12 +140,12 @@ async def test_answers_are_counted_by_route_and_never_by_what_was_sent(office: A
     }
 
 
-async def test_paths_that_were_sent_make_no_series(office: ApiWorld) -> None:
+async def test_paths_that_were_sent_make_no_series(world: ApiWorld) -> None:
     for number in range(50):
-        await office.nobody.get(f"/static/{number}/{'x' * 1000}/{number}.js")
-        await office.nobody.ask("HEAD", f"/static/{number}/{number}.js")
-        await office.viewer.get(f"/api/v1/sellers/{number}{'y' * 1000}")
-    page = (await office.viewer.get("/metrics")).body.decode()
+        await world.nobody.get(f"/static/{number}/{'x' * 1000}/{number}.js")
+        await world.nobody.ask("HEAD", f"/static/{number}/{number}.js")
+        await world.viewer.get(f"/api/v1/sellers/{number}{'y' * 1000}")
+    page = (await world.viewer.get("/metrics")).body.decode()
     answers = samples(page)["sellerwatch_http_requests_total"]
     routes = {dict(labels)["route"] for labels in answers}
     assert routes == {"/static/{mark}/{name}", "/api/v1/sellers/{sellerId}"}
@@ -153,21 +153,21 @@ async def test_paths_that_were_sent_make_no_series(office: ApiWorld) -> None:
     assert len(page) < 100_000
 
 
-async def test_only_the_worst_sellers_have_numbers_of_their_own(office: ApiWorld) -> None:
-    await office.register([SellerId(f"seller_{number}") for number in range(MOST_SELLERS + 20)])
-    told = samples((await office.viewer.get("/metrics")).body.decode())
+async def test_only_the_worst_sellers_have_numbers_of_their_own(world: ApiWorld) -> None:
+    await world.register([SellerId(f"seller_{number}") for number in range(MOST_SELLERS + 20)])
+    told = samples((await world.viewer.get("/metrics")).body.decode())
     assert len(told["sellerwatch_seller_fresh_share"]) == MOST_SELLERS
     assert len(told["sellerwatch_seller_undelivered"]) == MOST_SELLERS
 
 
-async def test_an_answer_is_kept_for_a_moment_and_then_counted_anew(office: ApiWorld) -> None:
+async def test_an_answer_is_kept_for_a_moment_and_then_counted_anew(world: ApiWorld) -> None:
     async def sellers() -> dict[Labels, float]:
-        return samples((await office.viewer.get("/metrics")).body.decode()).get("sellerwatch_sellers", {})
+        return samples((await world.viewer.get("/metrics")).body.decode()).get("sellerwatch_sellers", {})
 
     assert await sellers() == {}
-    await office.admin.post("/api/v1/sellers", {"sellerId": "seller_0001", "name": "가게"})
+    await world.admin.post("/api/v1/sellers", {"sellerId": "seller_0001", "name": "가게"})
     assert await sellers() == {}
-    office.clock.time += timedelta(seconds=5)
+    world.clock.time += timedelta(seconds=5)
     assert await sellers() == {(("status", "ACTIVE"),): 1.0}
 
 
@@ -175,5 +175,5 @@ async def test_an_answer_is_kept_for_a_moment_and_then_counted_anew(office: ApiW
     ("headers", "status"),
     [({}, 401), ({"x-api-key": KEYS[0]}, 200), ({"x-api-key": "wrong"}, 401), ({"authorization": "Bearer x"}, 401)],
 )
-async def test_a_monitor_needs_a_token_or_a_key(office: ApiWorld, headers: dict[str, str], status: int) -> None:
-    assert (await office.nobody.ask("GET", "/metrics", headers=headers)).status == status
+async def test_a_monitor_needs_a_token_or_a_key(world: ApiWorld, headers: dict[str, str], status: int) -> None:
+    assert (await world.nobody.ask("GET", "/metrics", headers=headers)).status == status

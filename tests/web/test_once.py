@@ -28,10 +28,10 @@ async def post(api: Api, key: str, body: Any = BODY, path: str = "/api/v1/seller
     return await api.ask("POST", path, body, headers={"idempotency-key": key, **headers})
 
 
-async def test_the_second_gets_the_first_ones_answer_and_does_nothing(office: ApiWorld, inline_store: SqlStore) -> None:
-    first = await post(office.admin, "k1")
+async def test_the_second_gets_the_first_ones_answer_and_does_nothing(world: ApiWorld, inline_store: SqlStore) -> None:
+    first = await post(world.admin, "k1")
     before = await inline_store.read(all_rows)
-    second = await post(office.admin, "k1")
+    second = await post(world.admin, "k1")
     assert (second.status, second.body) == (first.status, first.body) == (201, first.body)
     assert (first.headers.get("idempotency-replayed"), second.headers["idempotency-replayed"]) == (None, "true")
     assert second.headers["content-type"] == first.headers["content-type"]
@@ -39,19 +39,19 @@ async def test_the_second_gets_the_first_ones_answer_and_does_nothing(office: Ap
     assert await inline_store.read(all_rows) == before
 
 
-async def test_the_answer_is_the_same_after_a_restart_and_for_the_callers_next_token(office: ApiWorld) -> None:
-    first = await post(office.admin, "k1")
-    renewed = office.credentials.issue("admin@practice", Role.ADMIN, timedelta(hours=2), office.clock.now())
-    restarted = make_app(replace(office.parts))
+async def test_the_answer_is_the_same_after_a_restart_and_for_the_callers_next_token(world: ApiWorld) -> None:
+    first = await post(world.admin, "k1")
+    renewed = world.credentials.issue("admin@practice", Role.ADMIN, timedelta(hours=2), world.clock.now())
+    restarted = make_app(replace(world.parts))
     assert (await post(Api(restarted, renewed), "k1")).body == first.body
 
 
-async def test_many_at_once_are_one_effect(office: ApiWorld) -> None:
-    replies = await asyncio.gather(*(post(office.admin, "k1") for _ in range(10)))
+async def test_many_at_once_are_one_effect(world: ApiWorld) -> None:
+    replies = await asyncio.gather(*(post(world.admin, "k1") for _ in range(10)))
     assert {reply.status for reply in replies} <= {201, 409}
     assert {r.json["errorCode"] for r in replies if r.status == 409} <= {"REQUEST_UNDER_WAY"}
-    assert (await office.viewer.get("/api/v1/sellers")).json["totalElements"] == 1
-    assert (await post(office.admin, "k1")).status == 201
+    assert (await world.viewer.get("/api/v1/sellers")).json["totalElements"] == 1
+    assert (await post(world.admin, "k1")).status == 201
 
 
 class Gate:
@@ -72,44 +72,42 @@ class Gate:
 
 
 @pytest.fixture
-async def gate(office: ApiWorld) -> AsyncIterator[Gate]:
+async def gate(world: ApiWorld) -> AsyncIterator[Gate]:
     made = Gate()
-    office.admin.app.include_router(made.router)
+    world.admin.app.include_router(made.router)
     yield made
     made.leave.set()
 
 
-async def test_one_that_is_being_worked_on_is_asked_to_come_back(office: ApiWorld, gate: Gate) -> None:
-    first = asyncio.create_task(post(office.admin, "k1", None, "/api/v1/gate"))
+async def test_one_that_is_being_worked_on_is_asked_to_come_back(world: ApiWorld, gate: Gate) -> None:
+    first = asyncio.create_task(post(world.admin, "k1", None, "/api/v1/gate"))
     await gate.entered.wait()
-    second = await post(office.admin, "k1", None, "/api/v1/gate")
+    second = await post(world.admin, "k1", None, "/api/v1/gate")
     assert (second.status, second.json["errorCode"], second.headers["retry-after"]) == (409, "REQUEST_UNDER_WAY", "1")
     gate.leave.set()
-    assert (await first).json == (await post(office.admin, "k1", None, "/api/v1/gate")).json == {"times": 1}
+    assert (await first).json == (await post(world.admin, "k1", None, "/api/v1/gate")).json == {"times": 1}
 
 
-async def test_one_that_broke_in_the_middle_is_not_done_again(office: ApiWorld, gate: Gate) -> None:
+async def test_one_that_broke_in_the_middle_is_not_done_again(world: ApiWorld, gate: Gate) -> None:
     gate.breaks = True
     gate.leave.set()
-    assert (await post(office.admin, "k1", None, "/api/v1/gate")).status == 500
-    again = await post(office.admin, "k1", None, "/api/v1/gate")
+    assert (await post(world.admin, "k1", None, "/api/v1/gate")).status == 500
+    again = await post(world.admin, "k1", None, "/api/v1/gate")
     assert (again.status, again.json["errorCode"], gate.times) == (409, "OUTCOME_UNKNOWN", 1)
 
 
 @pytest.mark.parametrize(("beats", "code"), [(True, "REQUEST_UNDER_WAY"), (False, "OUTCOME_UNKNOWN")])
-async def test_one_whose_process_is_gone_is_not_done_again(
-    office: ApiWorld, gate: Gate, beats: bool, code: str
-) -> None:
+async def test_one_whose_process_is_gone_is_not_done_again(world: ApiWorld, gate: Gate, beats: bool, code: str) -> None:
     """Another process has it: as long as that is heard of it is under way, then nobody knows."""
-    now = office.clock.now()
-    other = replace(office.service.crawl, worker_id=worker_id(7))
-    app = make_app(replace(office.parts, service=replace(office.service, crawl=other)))
+    now = world.clock.now()
+    other = replace(world.service.crawl, worker_id=worker_id(7))
+    app = make_app(replace(world.parts, service=replace(world.service, crawl=other)))
     app.include_router(gate.router)
     beat_at = now if beats else now - timedelta(hours=1)
-    await office.transact(lambda tx: tx.workers.enter(WorkerInfo(worker_id(7), "service", "there", 1, now, beat_at)))
-    first = asyncio.create_task(post(Api(app, office.admin.token), "k1", None, "/api/v1/gate"))
+    await world.transact(lambda tx: tx.workers.enter(WorkerInfo(worker_id(7), "service", "there", 1, now, beat_at)))
+    first = asyncio.create_task(post(Api(app, world.admin.token), "k1", None, "/api/v1/gate"))
     await gate.entered.wait()
-    second = await post(office.admin, "k1", None, "/api/v1/gate")
+    second = await post(world.admin, "k1", None, "/api/v1/gate")
     assert (second.status, second.json["errorCode"], gate.times) == (409, code, 1)
     gate.leave.set()
     await first
@@ -120,57 +118,57 @@ async def test_one_whose_process_is_gone_is_not_done_again(
     [({**BODY, "name": "다른 가게"}, "/api/v1/sellers"), (BODY, "/api/v1/sellers/seller_0001/deactivate")],
 )
 async def test_the_same_key_for_another_request_is_refused(
-    office: ApiWorld, inline_store: SqlStore, body: Any, path: str
+    world: ApiWorld, inline_store: SqlStore, body: Any, path: str
 ) -> None:
-    await post(office.admin, "k1")
+    await post(world.admin, "k1")
     before = await inline_store.read(all_rows)
-    refused = await post(office.admin, "k1", body, path)
+    refused = await post(world.admin, "k1", body, path)
     assert (refused.status, refused.json["errorCode"]) == (409, "IDEMPOTENCY_KEY_USED")
     assert await inline_store.read(all_rows) == before
 
 
-async def test_callers_do_not_share_keys(office: ApiWorld) -> None:
-    assert (await post(office.admin, "k1")).status == 201
-    refused = await post(office.viewer, "k1")
+async def test_callers_do_not_share_keys(world: ApiWorld) -> None:
+    assert (await post(world.admin, "k1")).status == 201
+    refused = await post(world.viewer, "k1")
     assert (refused.status, refused.json["errorCode"]) == (403, "ROLE_NEEDED")
     trigger = "/api/internal/crawling/trigger"
-    done = await post(office.nobody, "k1", {"sellerId": "seller_0001"}, trigger, **{"x-api-key": KEYS[0]})
-    again = await post(office.nobody, "k1", {"sellerId": "seller_0001"}, trigger, **{"x-api-key": KEYS[1]})
+    done = await post(world.nobody, "k1", {"sellerId": "seller_0001"}, trigger, **{"x-api-key": KEYS[0]})
+    again = await post(world.nobody, "k1", {"sellerId": "seller_0001"}, trigger, **{"x-api-key": KEYS[1]})
     assert (done.status, again.body) == (200, done.body)
 
 
-async def test_who_may_not_ask_gets_no_kept_answer(office: ApiWorld) -> None:
-    await post(office.admin, "k1")
-    for api in (office.nobody, office.with_token("rubbish")):
+async def test_who_may_not_ask_gets_no_kept_answer(world: ApiWorld) -> None:
+    await post(world.admin, "k1")
+    for api in (world.nobody, world.with_token("rubbish")):
         assert (await post(api, "k1")).status == 401
 
 
-async def test_a_refusal_that_did_nothing_frees_the_key(office: ApiWorld) -> None:
-    assert (await post(office.admin, "k1", {"sellerId": "x"})).status == 400
-    assert (await post(office.admin, "k1", path="/api/v1/sellers/seller_0001/activate")).status == 404
-    assert (await post(office.admin, "k1")).status == 201
+async def test_a_refusal_that_did_nothing_frees_the_key(world: ApiWorld) -> None:
+    assert (await post(world.admin, "k1", {"sellerId": "x"})).status == 400
+    assert (await post(world.admin, "k1", path="/api/v1/sellers/seller_0001/activate")).status == 404
+    assert (await post(world.admin, "k1")).status == 201
 
 
-async def test_a_key_is_good_for_a_day_and_then_forgotten(office: ApiWorld, inline_store: SqlStore) -> None:
-    await post(office.admin, "k1")
-    office.clock.time += timedelta(hours=23)
-    token = office.credentials.issue("admin@practice", Role.ADMIN, timedelta(days=2), office.clock.now())
-    later = office.with_token(token)
+async def test_a_key_is_good_for_a_day_and_then_forgotten(world: ApiWorld, inline_store: SqlStore) -> None:
+    await post(world.admin, "k1")
+    world.clock.time += timedelta(hours=23)
+    token = world.credentials.issue("admin@practice", Role.ADMIN, timedelta(days=2), world.clock.now())
+    later = world.with_token(token)
     assert (await post(later, "k1")).status == 201
-    office.clock.time += timedelta(hours=1)
+    world.clock.time += timedelta(hours=1)
     assert (await post(later, "k1")).status == 409, "the seller is there: it was done anew"
 
 
 @pytest.mark.parametrize("key", ["", "x" * 201, "é", "a\tb"])
-async def test_a_key_that_is_none_is_refused(office: ApiWorld, inline_store: SqlStore, key: str) -> None:
+async def test_a_key_that_is_none_is_refused(world: ApiWorld, inline_store: SqlStore, key: str) -> None:
     before = await inline_store.read(all_rows)
-    refused = await post(office.admin, key)
+    refused = await post(world.admin, key)
     assert (refused.status, refused.json["errorCode"]) == (400, "INVALID_IDEMPOTENCY_KEY")
     assert await inline_store.read(all_rows) == before
 
 
-async def test_a_log_in_is_never_kept(office: ApiWorld, inline_store: SqlStore) -> None:
-    await post(office.admin, "k1", {"user": "x", "password": "x"}, "/api/v1/auth/login")
+async def test_a_log_in_is_never_kept(world: ApiWorld, inline_store: SqlStore) -> None:
+    await post(world.admin, "k1", {"user": "x", "password": "x"}, "/api/v1/auth/login")
     assert (await inline_store.read(all_rows))["idempotency_keys"] == []
 
 
@@ -188,12 +186,12 @@ class Forgetful:
 
 
 async def test_an_answer_that_could_not_be_kept_is_unknown_and_not_under_way_for_ever(
-    office: ApiWorld, gate: Gate, inline_store: SqlStore
+    world: ApiWorld, gate: Gate, inline_store: SqlStore
 ) -> None:
     gate.leave.set()
-    losing = replace(office.service, store=Forgetful(inline_store))  # type: ignore[arg-type]
-    app = make_app(replace(office.parts, service=losing))
+    losing = replace(world.service, store=Forgetful(inline_store))  # type: ignore[arg-type]
+    app = make_app(replace(world.parts, service=losing))
     app.include_router(gate.router)
-    assert (await post(Api(app, office.admin.token), "k1", None, "/api/v1/gate")).status == 500
-    again = await post(office.admin, "k1", None, "/api/v1/gate")
+    assert (await post(Api(app, world.admin.token), "k1", None, "/api/v1/gate")).status == 500
+    again = await post(world.admin, "k1", None, "/api/v1/gate")
     assert (again.json["errorCode"], gate.times) == ("OUTCOME_UNKNOWN", 1)

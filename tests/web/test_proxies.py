@@ -51,10 +51,10 @@ def test_an_ipv4_address_inside_an_ipv6_one_counts_as_itself(address: str, count
 
 @pytest.mark.parametrize(("trusted", "answers"), [("", [200, 429, 429]), ("127.0.0.1", [200, 200, 429])])
 async def test_callers_behind_a_trusted_proxy_have_a_rate_of_their_own(
-    office: ApiWorld, trusted: str, answers: list[int]
+    world: ApiWorld, trusted: str, answers: list[int]
 ) -> None:
-    settings = office.parts.settings.model_copy(update={"trusted_proxies": trusted, "api_requests_per_minute": 1})
-    api = Api(make_app(replace(office.parts, settings=settings)), office.viewer.token)
+    settings = world.parts.settings.model_copy(update={"trusted_proxies": trusted, "api_requests_per_minute": 1})
+    api = Api(make_app(replace(world.parts, settings=settings)), world.viewer.token)
     callers = ("198.51.100.1", "198.51.100.2", "198.51.100.1")
     given = [await api.ask("GET", "/api/v1/sellers", headers={"x-forwarded-for": caller}) for caller in callers]
     assert [reply.status for reply in given] == answers

@@ -13,10 +13,14 @@ CRAWLS = ("sellers", "schedules", "executions", "tasks", "agents", "user-agents"
 NOUNS = (
     *CRAWLS,
     "plan",
+    "retention",
     "marketplace",
     "users",
     "products",
     "outbox",
+    "resends",
+    "retention",
+    "resyncs",
     "quarantine",
     "removals",
     "status",
@@ -39,8 +43,8 @@ def documented(text: str) -> set[tuple[str, str]]:
     return found
 
 
-async def test_the_page_and_the_routes_are_the_same(office: ApiWorld) -> None:
-    paths = office.admin.app.openapi()["paths"]
+async def test_the_page_and_the_routes_are_the_same(world: ApiWorld) -> None:
+    paths = world.admin.app.openapi()["paths"]
     served = {
         (method.upper(), path)
         for path, methods in paths.items()

@@ -62,10 +62,10 @@ BROKEN = {
 
 @pytest.mark.parametrize("name", BROKEN)
 async def test_a_body_that_cannot_be_read_is_400_and_changes_nothing(
-    office: ApiWorld, inline_store: SqlStore, name: str
+    world: ApiWorld, inline_store: SqlStore, name: str
 ) -> None:
     before = await inline_store.read(all_rows)
-    refused = await office.admin.ask("POST", "/api/v1/sellers", raw=BROKEN[name], headers=JSON)
+    refused = await world.admin.ask("POST", "/api/v1/sellers", raw=BROKEN[name], headers=JSON)
     assert refused.status == 400, refused.body[:300]
     assert in_shape(refused)
     assert len(refused.body) < 20_000
@@ -73,10 +73,10 @@ async def test_a_body_that_cannot_be_read_is_400_and_changes_nothing(
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/xml", "application/x-www-form-urlencoded", "multipart/x"])
-async def test_a_body_of_another_kind_is_400(office: ApiWorld, inline_store: SqlStore, kind: str) -> None:
+async def test_a_body_of_another_kind_is_400(world: ApiWorld, inline_store: SqlStore, kind: str) -> None:
     before = await inline_store.read(all_rows)
     raw = b'{"sellerId": "x", "name": "x"}'
-    refused = await office.admin.ask("POST", "/api/v1/sellers", raw=raw, headers={"content-type": kind})
+    refused = await world.admin.ask("POST", "/api/v1/sellers", raw=raw, headers={"content-type": kind})
     assert refused.status == 400
     assert in_shape(refused)
     assert await inline_store.read(all_rows) == before
@@ -84,25 +84,25 @@ async def test_a_body_of_another_kind_is_400(office: ApiWorld, inline_store: Sql
 
 @pytest.mark.parametrize("stated", ["2000000", "-1", "²", "1e9", "0x10", "10"])
 async def test_a_body_too_large_is_413_whatever_length_it_states(
-    office: ApiWorld, inline_store: SqlStore, stated: str
+    world: ApiWorld, inline_store: SqlStore, stated: str
 ) -> None:
     before = await inline_store.read(all_rows)
     raw = b'{"sellerId": "x", "name": "' + b"x" * 1_100_000 + b'"}'
-    refused = await office.admin.ask("POST", "/api/v1/sellers", raw=raw, headers={"content-length": stated, **JSON})
+    refused = await world.admin.ask("POST", "/api/v1/sellers", raw=raw, headers={"content-length": stated, **JSON})
     assert (refused.status, refused.json["errorCode"]) == (413, "BODY_TOO_LARGE")
     assert await inline_store.read(all_rows) == before
 
 
 @pytest.mark.parametrize("length", [{}, {"content-length": "10"}, {"transfer-encoding": "chunked"}])
-async def test_a_body_over_64_kb_needs_a_valid_credential(office: ApiWorld, length: dict[str, str]) -> None:
+async def test_a_body_over_64_kb_needs_a_valid_credential(world: ApiWorld, length: dict[str, str]) -> None:
     raw = b'{"user": "x", "password": "' + b"x" * 70_000 + b'"}'
-    forged = office.with_token("x.y.z")
-    for caller in (office.nobody, forged):
+    forged = world.with_token("x.y.z")
+    for caller in (world.nobody, forged):
         refused = await caller.ask("POST", "/api/v1/auth/login", raw=raw, headers={**JSON, **length})
         assert (refused.status, refused.json["errorCode"]) == (413, "BODY_TOO_LARGE")
     large = b'{"sellerIds": ["' + b"x" * 70_000 + b'"]}'
     if "content-length" not in length:
-        assert (await office.viewer.ask("POST", "/api/v1/sellers", raw=large, headers={**JSON, **length})).status != 413
+        assert (await world.viewer.ask("POST", "/api/v1/sellers", raw=large, headers={**JSON, **length})).status != 413
 
 
 class CountedName(str):
@@ -126,9 +126,9 @@ def test_finding_a_name_that_comes_twice_takes_as_many_comparisons_as_there_are_
     assert CountedName.compared < 2 * len(names)
 
 
-async def test_an_answer_has_at_most_twenty_problems_of_fields(office: ApiWorld) -> None:
+async def test_an_answer_has_at_most_twenty_problems_of_fields(world: ApiWorld) -> None:
     raw = orjson.dumps({f"{number}{'x' * 2000}": 1 for number in range(30)})
-    refused = await office.admin.ask("POST", "/api/v1/sellers", raw=raw, headers=JSON)
+    refused = await world.admin.ask("POST", "/api/v1/sellers", raw=raw, headers=JSON)
     assert refused.status == 400
     assert len(refused.json["details"]) == 20
     assert len(refused.body) < 10_000
@@ -146,20 +146,20 @@ def strings(schema: dict[str, Any], components: dict[str, Any]) -> Iterator[str]
 
 @pytest.mark.parametrize("text", SQL)
 async def test_sql_is_text_like_any_other_in_every_parameter(
-    office: ApiWorld, inline_store: SqlStore, text: str
+    world: ApiWorld, inline_store: SqlStore, text: str
 ) -> None:
     """Paths and queries of every route: found nothing or refused, but never run. The only conflict is that an embedded
     queue has no dead letters."""
-    await office.admin.post("/api/v1/sellers", {"sellerId": "seller_0001", "name": "가게"})
+    await world.admin.post("/api/v1/sellers", {"sellerId": "seller_0001", "name": "가게"})
     before = await inline_store.read(all_rows)
-    for method, path, operation in operations(office.admin.app):
+    for method, path, operation in operations(world.admin.app):
         if path == "/api/v1/events":
             continue
         query = {p["name"]: text for p in operation.get("parameters", ()) if p["in"] == "query"}
         for given in ({}, *({name: value} for name, value in query.items())):
             if method != "GET" and not (given or "{" in path):
                 continue
-            reply = await office.admin.ask(method, fill(path, text.replace("/", "")), {}, query=given)
+            reply = await world.admin.ask(method, fill(path, text.replace("/", "")), {}, query=given)
             is_fine = reply.status in (200, 400, 401, 404) or path.startswith("/actuator")
             assert is_fine or reply.json["errorCode"] == "NO_DEAD_LETTERS", (method, path, given, reply.body)
             assert "syntax" not in reply.body.decode().lower()
@@ -167,15 +167,15 @@ async def test_sql_is_text_like_any_other_in_every_parameter(
 
 
 @pytest.mark.parametrize("text", SQL)
-async def test_sql_in_a_body_is_kept_as_the_text_it_is_or_refused(office: ApiWorld, text: str) -> None:
-    assert (await office.admin.post("/api/v1/sellers", {"sellerId": text, "name": text})).status == 400
-    made = await office.admin.post("/api/v1/sellers", {"sellerId": "x", "name": text})
+async def test_sql_in_a_body_is_kept_as_the_text_it_is_or_refused(world: ApiWorld, text: str) -> None:
+    assert (await world.admin.post("/api/v1/sellers", {"sellerId": text, "name": text})).status == 400
+    made = await world.admin.post("/api/v1/sellers", {"sellerId": "x", "name": text})
     assert (made.status, made.json["name"]) == (201, text)
-    again = await office.admin.post("/api/v1/sellers", {"sellerId": "x", "name": text})
+    again = await world.admin.post("/api/v1/sellers", {"sellerId": "x", "name": text})
     assert again.status == 409
     unit = {"sellerId": "y", "name": "y", "interval": {"amount": 1, "unit": text}}
-    assert (await office.admin.post("/api/v1/sellers", unit)).status == 400
-    assert (await office.viewer.get("/api/v1/sellers")).json["totalElements"] == 1
+    assert (await world.admin.post("/api/v1/sellers", unit)).status == 400
+    assert (await world.viewer.get("/api/v1/sellers")).json["totalElements"] == 1
 
 
 PATHS = [
@@ -208,11 +208,11 @@ PATHS = [
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: repr(path[:40]))
 @pytest.mark.parametrize("method", ["GET", "POST", "PATCH", "DELETE"])
 async def test_a_path_that_plays_tricks_leads_nowhere(
-    office: ApiWorld, inline_store: SqlStore, method: str, path: str
+    world: ApiWorld, inline_store: SqlStore, method: str, path: str
 ) -> None:
     before = await inline_store.read(all_rows)
     body = None if method == "GET" else {"sellerId": "x", "name": "x"}
-    refused = await office.admin.ask(method, path, body)
+    refused = await world.admin.ask(method, path, body)
     assert refused.status in (400, 404, 405), refused.body
     assert in_shape(refused)
     assert "location" not in refused.headers
@@ -220,21 +220,21 @@ async def test_a_path_that_plays_tricks_leads_nowhere(
 
 
 @pytest.mark.parametrize("host", ["[", "evil.example", "a b", "", "localhost:99999999", "é"])
-async def test_a_host_that_plays_tricks_changes_no_answer(office: ApiWorld, host: str) -> None:
-    reply = await office.viewer.ask("GET", "/api/v1/sellers", headers={"host": host})
+async def test_a_host_that_plays_tricks_changes_no_answer(world: ApiWorld, host: str) -> None:
+    reply = await world.viewer.ask("GET", "/api/v1/sellers", headers={"host": host})
     assert reply.status == 200
-    refused = await office.viewer.ask("GET", "/api/v1/nothing", headers={"host": host})
+    refused = await world.viewer.ask("GET", "/api/v1/nothing", headers={"host": host})
     assert (refused.status, refused.json["path"]) == (404, "/api/v1/nothing")
     if host:
         assert host not in refused.body.decode()
 
 
-async def test_every_answer_carries_the_safe_headers(office: ApiWorld) -> None:
+async def test_every_answer_carries_the_safe_headers(world: ApiWorld) -> None:
     for reply in (
-        await office.viewer.get("/api/v1/sellers"),
-        await office.nobody.get("/api/v1/sellers"),
-        await office.nobody.get("/nowhere"),
-        await office.nobody.ask("DELETE", "/api/v1/sellers"),
+        await world.viewer.get("/api/v1/sellers"),
+        await world.nobody.get("/api/v1/sellers"),
+        await world.nobody.get("/nowhere"),
+        await world.nobody.ask("DELETE", "/api/v1/sellers"),
     ):
         assert reply.headers["x-content-type-options"] == "nosniff"
         assert reply.headers["x-frame-options"] == "DENY"
@@ -243,17 +243,17 @@ async def test_every_answer_carries_the_safe_headers(office: ApiWorld) -> None:
         assert "server" not in reply.headers
 
 
-async def test_what_a_path_takes_is_said_whole(office: ApiWorld) -> None:
-    refused = await office.admin.ask("DELETE", "/api/v1/sellers")
+async def test_what_a_path_takes_is_said_whole(world: ApiWorld) -> None:
+    refused = await world.admin.ask("DELETE", "/api/v1/sellers")
     assert (refused.status, refused.json["errorCode"]) == (405, "METHOD_NOT_ALLOWED")
     assert refused.headers["allow"] == "GET, HEAD, OPTIONS, POST"
-    asked = await office.nobody.ask("OPTIONS", "/api/v1/sellers/x/interval")
+    asked = await world.nobody.ask("OPTIONS", "/api/v1/sellers/x/interval")
     assert (asked.status, asked.headers["allow"], asked.body) == (204, "OPTIONS, PATCH", b"")
-    assert (await office.nobody.ask("OPTIONS", "/nowhere")).status == 404
+    assert (await world.nobody.ask("OPTIONS", "/nowhere")).status == 404
 
 
-async def test_head_is_get_without_the_body(office: ApiWorld) -> None:
-    got, headed = await office.viewer.get("/api/v1/sellers"), await office.viewer.ask("HEAD", "/api/v1/sellers")
+async def test_head_is_get_without_the_body(world: ApiWorld) -> None:
+    got, headed = await world.viewer.get("/api/v1/sellers"), await world.viewer.ask("HEAD", "/api/v1/sellers")
     assert (headed.status, headed.body) == (200, b"")
     assert headed.headers == got.headers
-    assert (await office.nobody.ask("HEAD", "/api/v1/sellers")).status == 401
+    assert (await world.nobody.ask("HEAD", "/api/v1/sellers")).status == 401

@@ -14,62 +14,60 @@ PASSWORD = "correct horse 건전지 staple"
 MINJI = {"name": "minji", "role": "viewer", "password": PASSWORD}
 
 
-async def add(office: ApiWorld, **changed: object) -> dict[str, object]:
-    reply = await office.admin.post(PATH, MINJI | changed)
+async def add(world: ApiWorld, **changed: object) -> dict[str, object]:
+    reply = await world.admin.post(PATH, MINJI | changed)
     assert reply.status == 201
     body: dict[str, object] = reply.json
     return body
 
 
-async def login(office: ApiWorld, password: str = PASSWORD) -> tuple[int, str | None]:
-    reply = await office.nobody.post("/api/v1/auth/login", {"user": "minji", "password": password})
+async def login(world: ApiWorld, password: str = PASSWORD) -> tuple[int, str | None]:
+    reply = await world.nobody.post("/api/v1/auth/login", {"user": "minji", "password": password})
     return reply.status, reply.json.get("errorCode")
 
 
-async def test_a_user_is_added_with_a_one_time_password(office: ApiWorld) -> None:
-    added = await add(office)
+async def test_a_user_is_added_with_a_one_time_password(world: ApiWorld) -> None:
+    added = await add(world)
     assert (added["name"], added["role"], added["mustChange"], added["lastLoginAt"]) == ("minji", "viewer", True, None)
-    assert await login(office) == (403, "PASSWORD_MUST_CHANGE")
-    assert (await office.admin.get(f"{PATH}/minji")).json == added
-    assert (await office.admin.get(PATH)).json == {"content": [added]}
-    assert (await office.admin.post(PATH, MINJI)).json["errorCode"] == "USER_EXISTS"
+    assert await login(world) == (403, "PASSWORD_MUST_CHANGE")
+    assert (await world.admin.get(f"{PATH}/minji")).json == added
+    assert (await world.admin.get(PATH)).json == {"content": [added]}
+    assert (await world.admin.post(PATH, MINJI)).json["errorCode"] == "USER_EXISTS"
 
 
-async def test_role_and_password_are_set_and_old_tokens_become_invalid(
-    office: ApiWorld, inline_store: SqlStore
-) -> None:
-    await add(office, mustChange=False)
-    assert (await login(office))[0] == 200
-    token = (await office.nobody.post("/api/v1/auth/login", {"user": "minji", "password": PASSWORD})).json["token"]
-    changed = await office.admin.ask("PUT", f"{PATH}/minji/role", {"role": "admin"})
+async def test_role_and_password_are_set_and_old_tokens_become_invalid(world: ApiWorld, inline_store: SqlStore) -> None:
+    await add(world, mustChange=False)
+    assert (await login(world))[0] == 200
+    token = (await world.nobody.post("/api/v1/auth/login", {"user": "minji", "password": PASSWORD})).json["token"]
+    changed = await world.admin.ask("PUT", f"{PATH}/minji/role", {"role": "admin"})
     assert (changed.status, changed.json["role"]) == (200, "admin")
-    assert (await office.with_token(token).get("/api/v1/auth/me")).status == 401
-    reset = await office.admin.ask("PUT", f"{PATH}/minji/password", {"password": f"{PASSWORD} again"})
+    assert (await world.with_token(token).get("/api/v1/auth/me")).status == 401
+    reset = await world.admin.ask("PUT", f"{PATH}/minji/password", {"password": f"{PASSWORD} again"})
     assert (reset.status, reset.json["mustChange"]) == (200, True)
-    assert await login(office) == (401, "WRONG_LOGIN")
-    removed = await office.admin.ask("DELETE", f"{PATH}/minji")
+    assert await login(world) == (401, "WRONG_LOGIN")
+    removed = await world.admin.ask("DELETE", f"{PATH}/minji")
     assert (removed.status, removed.json["name"]) == (200, "minji")
-    assert (await office.admin.get(f"{PATH}/minji")).json["errorCode"] == "USER_NOT_FOUND"
+    assert (await world.admin.get(f"{PATH}/minji")).json["errorCode"] == "USER_NOT_FOUND"
     trail = await inline_store.read(lambda tx: tx.audit.newest(limit=20, subject_type="user"))
     actions = [(entry.action, entry.actor) for entry in trail if entry.actor == "api:admin@practice"]
     assert [action for action, _ in actions] == ["user.remove", "user.password", "user.role", "user.add"]
 
 
-async def test_a_dry_run_changes_nothing(office: ApiWorld, inline_store: SqlStore) -> None:
-    await add(office)
+async def test_a_dry_run_changes_nothing(world: ApiWorld, inline_store: SqlStore) -> None:
+    await add(world)
     before = await inline_store.read(all_rows)
-    assert (await office.admin.post(PATH, MINJI | {"name": "another"}, dryRun="true")).status == 201
+    assert (await world.admin.post(PATH, MINJI | {"name": "another"}, dryRun="true")).status == 201
     for method, path, body in (
         ("PUT", "/minji/role", {"role": "admin"}),
         ("PUT", "/minji/password", {"password": PASSWORD}),
         ("DELETE", "/minji", None),
     ):
-        assert (await office.admin.ask(method, f"{PATH}{path}", body, query={"dryRun": "true"})).status == 200
+        assert (await world.admin.ask(method, f"{PATH}{path}", body, query={"dryRun": "true"})).status == 200
     assert await inline_store.read(all_rows) == before
 
 
-async def test_no_password_or_hash_is_answered_or_stored(office: ApiWorld, inline_store: SqlStore) -> None:
-    reply = await office.admin.ask("POST", PATH, MINJI, headers={"idempotency-key": "k1"})
+async def test_no_password_or_hash_is_answered_or_stored(world: ApiWorld, inline_store: SqlStore) -> None:
+    reply = await world.admin.ask("POST", PATH, MINJI, headers={"idempotency-key": "k1"})
     assert PASSWORD not in reply.body.decode()
     assert b"hash" not in reply.body.lower()
     kept = await inline_store.read(all_rows)
@@ -88,14 +86,14 @@ async def test_no_password_or_hash_is_answered_or_stored(office: ApiWorld, inlin
         "text",
     ],
 )
-async def test_a_body_that_cannot_be_read_is_refused(office: ApiWorld, body: object, inline_store: SqlStore) -> None:
+async def test_a_body_that_cannot_be_read_is_refused(world: ApiWorld, body: object, inline_store: SqlStore) -> None:
     before = await inline_store.read(all_rows)
-    assert (await office.admin.post(PATH, body)).status == 400
+    assert (await world.admin.post(PATH, body)).status == 400
     assert await inline_store.read(all_rows) == before
 
 
-async def test_only_administrators_see_and_change_users(office: ApiWorld) -> None:
-    for api, status in ((office.viewer, 403), (office.nobody, 401)):
+async def test_only_administrators_see_and_change_users(world: ApiWorld) -> None:
+    for api, status in ((world.viewer, 403), (world.nobody, 401)):
         assert (await api.get(PATH)).status == status
         assert (await api.post(PATH, MINJI)).status == status
         assert (await api.ask("DELETE", f"{PATH}/minji")).status == status

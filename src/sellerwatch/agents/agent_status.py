@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Annotated
 
 from sellerwatch.agents.agent import Agent, AgentStatus
 from sellerwatch.agents.circuit import Circuit
 from sellerwatch.kernel.circuit import CircuitState
-from sellerwatch.kernel.views import View
+from sellerwatch.kernel.views import About, View
 
 #: Ages by which tokens are counted; one is renewed after an hour.
 AGES = (
@@ -70,7 +71,7 @@ class Window:
 @dataclass(frozen=True, slots=True)
 class AgentDetails:
     """An agent with its circuit, its window and its token's dates. `too_many` is the number of its 429s in the last
-    hour."""
+    hour, `last_too_many_at` when the last of them was sent."""
 
     row: int
     agent: Agent
@@ -81,6 +82,7 @@ class AgentDetails:
     next_refresh_at: datetime | None
     refresh_failures: int
     too_many: int
+    last_too_many_at: datetime | None
 
     def can_request(self, now: datetime) -> bool:
         """Whether it could make a request now; a token would be issued for it."""
@@ -119,12 +121,15 @@ class AgentDetails:
 
 @dataclass(frozen=True)
 class CircuitEventView(View):
-    """One line of a circuit's history."""
+    """One line of a circuit's history. `outcome` and `status` are those of the answer; a change made by a person or by
+    the time has none."""
 
     at: datetime
     event_type: str
     from_state: str | None
     to_state: str | None
+    outcome: Annotated[str | None, About(example="TOO_MANY")]
+    status: Annotated[int | None, About("The HTTP status.", 429)]
 
 
 def tokens_by_age(agents: Sequence[AgentDetails], now: datetime) -> dict[str, int]:

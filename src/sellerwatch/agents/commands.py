@@ -141,21 +141,27 @@ def suspend_agents(
     """Suspend agents for a time, after which they are available again. A suspension that ends later already stays."""
     text, lasting = _reason(context, reason), length or rules.suspension
 
-    def suspend(agent: Agent) -> Agent:
-        return agent.suspend(context.now, lasting, text)
+    def suspend(stored: StoredAgent) -> Agent:
+        return stored.agent.suspend(context.now, lasting, text)
 
     return _move(tx, context, names, "agent.suspend", suspend, is_alert=True)
 
 
 def recover_agents(tx: PoolTx, context: OperationContext, names: Sequence[str]) -> ChangedAgentsView:
     """End suspensions early and close the agents' circuits, so that they are used at once. Each agent gets a new token,
-    as after any suspension."""
+    as after any suspension. Of an agent that is available already only the circuit is closed."""
+
+    def recover(stored: StoredAgent) -> Agent:
+        is_kept_out = stored.circuit.state is not CircuitState.CLOSED
+        only_circuit = stored.agent.status is AgentStatus.AVAILABLE and is_kept_out
+        return stored.agent if only_circuit else stored.agent.recover(context.now)
 
     def make_ready(stored: StoredAgent) -> None:
-        tx.tokens.drop([stored.row])
+        if stored.agent.status is not AgentStatus.AVAILABLE:
+            tx.tokens.drop([stored.row])
         _close_circuit(tx, stored, context.now)
 
-    return _move(tx, context, names, "agent.recover", lambda agent: agent.recover(context.now), make_ready)
+    return _move(tx, context, names, "agent.recover", recover, make_ready)
 
 
 def block_agents(
@@ -163,7 +169,7 @@ def block_agents(
 ) -> ChangedAgentsView:
     """Block agents until a person unblocks them."""
     text = _reason(context, reason)
-    return _move(tx, context, names, "agent.block", lambda agent: agent.block(context.now, text), is_alert=True)
+    return _move(tx, context, names, "agent.block", lambda stored: stored.agent.block(context.now, text), is_alert=True)
 
 
 def unblock_agents(tx: PoolTx, context: OperationContext, names: Sequence[str]) -> ChangedAgentsView:
@@ -172,7 +178,7 @@ def unblock_agents(tx: PoolTx, context: OperationContext, names: Sequence[str]) 
     def close_circuit(stored: StoredAgent) -> None:
         _close_circuit(tx, stored, context.now)
 
-    return _move(tx, context, names, "agent.unblock", lambda agent: agent.unblock(context.now), close_circuit)
+    return _move(tx, context, names, "agent.unblock", lambda stored: stored.agent.unblock(context.now), close_circuit)
 
 
 def _close_circuit(tx: PoolTx, stored: StoredAgent, now: datetime) -> None:
@@ -269,13 +275,13 @@ def _move(
     context: OperationContext,
     names: Sequence[str],
     action: str,
-    move: Callable[[Agent], Agent],
+    move: Callable[[StoredAgent], Agent],
     then: Callable[[StoredAgent], None] = lambda _: None,
     *,
     is_alert: bool = False,
 ) -> ChangedAgentsView:
     def move_one(stored: StoredAgent) -> Agent:
-        moved = move(stored.agent)
+        moved = move(stored)
         tx.agents.save({stored.row: moved})
         then(stored)
         circuit = tx.circuits.get_rows([stored.row])[stored.row]

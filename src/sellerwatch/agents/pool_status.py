@@ -58,11 +58,14 @@ class BreakerView(View):
 
 @dataclass(frozen=True)
 class TooManyView(View):
-    """An agent and the number of its 429s in the last hour."""
+    """An agent that was answered 429 in the last hour: how often, when last, and until when it rests."""
 
     agent_id: str
     number: int
+    user_agent: str
     count: int
+    last_at: datetime | None
+    suspended_until: datetime | None
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ def pool_status(tx: PoolTx, context: OperationContext, rules: PoolRules) -> Pool
         blocked_agents=counts[AgentStatus.BLOCKED],
         available_rate=round(100 * available / len(agents), 2) if agents else 0.0,
         health_score_stats=_health(agents),
-        budget=_budget(agents, limits),
+        budget=budget_of(agents, limits),
         tokens_by_age=tokens_by_age(agents, now),
         circuits=CircuitCountsView(states.count(CircuitState.OPEN), states.count(CircuitState.HALF_OPEN)),
         breaker=_breaker(breaker, available, len(agents), rules, context),
@@ -124,7 +127,8 @@ def _health(agents: Sequence[AgentDetails]) -> HealthScoreStats:
     return HealthScoreStats(round(sum(scores) / len(scores), 2), min(scores), max(scores))
 
 
-def _budget(agents: Sequence[AgentDetails], limits: Limits) -> PoolBudgetView:
+def budget_of(agents: Sequence[AgentDetails], limits: Limits) -> PoolBudgetView:
+    """Add the windows of all agents."""
     return PoolBudgetView(
         used=sum(each.window.used for each in agents),
         left=sum(each.window.left for each in agents if each.agent.status is AgentStatus.AVAILABLE),
@@ -151,7 +155,17 @@ def _next_free_at(agents: Sequence[AgentDetails], breaker: Breaker, rules: PoolR
 
 def _too_many(agents: Sequence[AgentDetails]) -> list[TooManyView]:
     met = sorted((each for each in agents if each.too_many), key=lambda each: (-each.too_many, each.row))
-    return [TooManyView(each.agent.user_agent_id, each.row, each.too_many) for each in met[:MOST_NAMED]]
+    return [
+        TooManyView(
+            each.agent.user_agent_id,
+            each.row,
+            each.agent.user_agent,
+            each.too_many,
+            each.last_too_many_at,
+            each.agent.suspended_until,
+        )
+        for each in met[:MOST_NAMED]
+    ]
 
 
 def _windows_full(agents: Sequence[AgentDetails], is_restored: bool, language: str) -> WindowsFullView | None:

@@ -105,6 +105,16 @@ class LastHourView(View):
     average_ms: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class AgentUsage:
+    """What an agent did in a time. `failed`: it did not bring what was asked for."""
+
+    requests: int = 0
+    failed: int = 0
+    too_many: int = 0
+    last_too_many_at: datetime | None = None
+
+
 class Agents(Protocol):
     """The agents of the pool, by the number of their row."""
 
@@ -301,6 +311,16 @@ class PoolReport(Protocol):
 
     def circuit_events(self, row: int, limit: int) -> Sequence[CircuitEventView]:
         """Return the history of an agent's circuit, newest first."""
+
+    def failures_until(self, row: int, until: datetime, limit: int) -> Sequence[CircuitEventView]:
+        """Return the last failures of an agent's circuit that were not after `until`, newest first."""
+
+    def usage(self, since: datetime | None, until: datetime | None) -> Mapping[int, AgentUsage]:
+        """Count the requests of each agent in a time. Without both ends only 429s are counted: agents count the rest
+        themselves."""
+
+    def requests_between(self, since: datetime, until: datetime) -> int:
+        """Count the requests of all agents that were sent after `since`, up to `until`."""
 
 
 class AgentsTx(Protocol):

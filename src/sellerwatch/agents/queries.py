@@ -130,26 +130,12 @@ class AgentView(View):
 
 
 @dataclass(frozen=True)
-class AgentListView(View):
-    """Every agent, in the order of their numbers."""
-
-    content: Sequence[AgentView]
-
-
-@dataclass(frozen=True)
 class AgentDetailView(AgentView):
     """An agent with what it did in the last hour, the history of its circuit, and what people did to it."""
 
     last_hour: LastHourView
     circuit_events: Sequence[CircuitEventView]
     audit: Sequence[AuditEntryView]
-
-
-def list_agents(tx: PoolTx, context: OperationContext, rules: PoolRules, status: AgentStatus | None) -> AgentListView:
-    """List the agents in a status, or all: health, budget, circuit, token, and what keeps each from working."""
-    agents = tx.pool_report.standings(context.moment, limits_in_force(tx, rules))
-    wanted = [each for each in agents if status in (None, each.agent.status)]
-    return AgentListView([AgentView.of(each, context.now, context.language) for each in wanted])
 
 
 def show_agent(tx: PoolTx, context: OperationContext, rules: PoolRules, name: AgentName) -> AgentDetailView:

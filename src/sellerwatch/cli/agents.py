@@ -6,17 +6,23 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sellerwatch.agents import commands, pool_status, queries
 from sellerwatch.agents.agent import AgentName, AgentStatus
+from sellerwatch.agents.agent_list import AgentChoice, AgentSort, list_agents
+from sellerwatch.agents.budget_history import budget_history
+from sellerwatch.agents.open_circuits import list_open_circuits
 from sellerwatch.cli import agents_output, session
 from sellerwatch.cli.help import CommandApp
 from sellerwatch.cli.output import print_refusal, print_view
-from sellerwatch.cli.session import AsJson, DryRun, say
+from sellerwatch.cli.session import AsJson, DryRun, Limit, say
 from sellerwatch.cli.texts import Texts
+from sellerwatch.cli.times import parse_time
+from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.errors import Invalid
 from sellerwatch.operations.recount import recount_pool
 
@@ -35,6 +41,21 @@ AgentArgument = Annotated[str, typer.Argument(metavar="AGENT")]
 AgentArguments = Annotated[list[str], typer.Argument(metavar="AGENT...")]
 
 
+class TokenSort(StrEnum):
+    """The order of the list of tokens: the oldest, those to be renewed next, or those whose renewals fail."""
+
+    AGE = "age"
+    RENEWAL = "renewal"
+    FAILURES = "failures"
+
+
+TOKEN_SORTS = {
+    TokenSort.AGE: AgentSort.TOKEN_AGE,
+    TokenSort.RENEWAL: AgentSort.RENEWAL,
+    TokenSort.FAILURES: AgentSort.RENEWAL_FAILURES,
+}
+
+
 @dataclass(eq=False)
 class UnreadableRest(Invalid):
     """Not a length of time for which an agent can be suspended."""
@@ -45,19 +66,66 @@ class UnreadableRest(Invalid):
 @app.command("list")
 def list_(
     status: Annotated[AgentStatus | None, typer.Option("--status", case_sensitive=False)] = None,
+    circuit: Annotated[CircuitState | None, typer.Option("--circuit", case_sensitive=False)] = None,
+    limited: Annotated[bool, typer.Option("--limited")] = False,
+    sort: Annotated[AgentSort, typer.Option("--sort", case_sensitive=False)] = AgentSort.NUMBER,
+    since: str | None = None,
+    until: str | None = None,
+    limit: Limit = 1000,
     as_json: AsJson = False,
 ) -> None:
     """Examples:
 
-    sellerwatch agents list
     sellerwatch agents list --status SUSPENDED --json
+    sellerwatch agents list --sort failures --since 24h --limit 20
+    sellerwatch agents list --limited --sort 429 --since 1h
     """
     with session.command_session() as at:
-        found = at.ask(queries.list_agents, at.operations.pool, status)
+        times = parse_time(since, at.now), parse_time(until, at.now)
+        choice = AgentChoice(status, circuit, sort, *times, limited=limited, limit=limit)
+        found = at.ask(list_agents, at.operations.pool, choice)
         if as_json:
             print_view(found)
         else:
-            agents_output.print_agents(found.content, status, at.texts(TEXTS))
+            agents_output.print_agents(found, choice, at.texts(TEXTS))
+
+
+@app.command()
+def tokens(
+    sort: Annotated[TokenSort, typer.Option("--sort", case_sensitive=False)] = TokenSort.AGE,
+    limit: Limit = 1000,
+    as_json: AsJson = False,
+) -> None:
+    """Examples:
+
+    sellerwatch agents tokens
+    sellerwatch agents tokens --sort failures --limit 20
+    """
+    with session.command_session() as at:
+        found = at.ask(list_agents, at.operations.pool, AgentChoice(sort=TOKEN_SORTS[sort], limit=limit))
+        at.show(found, agents_output.print_tokens, TEXTS, as_json=as_json)
+
+
+@app.command()
+def circuits(as_json: AsJson = False) -> None:
+    """Examples:
+
+    sellerwatch agents circuits
+    """
+    with session.command_session() as at:
+        found = at.ask(list_open_circuits, at.operations.pool)
+        at.show(found, agents_output.print_circuits, TEXTS, as_json=as_json)
+
+
+@app.command()
+def budget(as_json: AsJson = False) -> None:
+    """Examples:
+
+    sellerwatch agents budget
+    """
+    with session.command_session() as at:
+        found = at.ask(budget_history, at.operations.pool)
+        at.show(found, agents_output.print_budget, TEXTS, as_json=as_json)
 
 
 @app.command()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 
 from sellerwatch.agents.agent import AgentStatus
-from sellerwatch.agents.agent_status import EXPIRED
+from sellerwatch.agents.agent_list import AgentChoice, AgentListView, ListedAgentView
+from sellerwatch.agents.agent_status import EXPIRED, CircuitEventView
+from sellerwatch.agents.budget_history import BudgetHistoryView
+from sellerwatch.agents.open_circuits import OpenCircuitsView, OpenCircuitView
 from sellerwatch.agents.pool_status import PoolStatusView
 from sellerwatch.agents.ports import LastHourView
 from sellerwatch.agents.queries import AgentDetailView, AgentView
@@ -16,6 +18,8 @@ from sellerwatch.cli.output import print_facts, print_table
 from sellerwatch.cli.session import say
 from sellerwatch.cli.tables import Columns, print_views
 from sellerwatch.cli.texts import Texts
+
+LONGEST_USER_AGENT = 30
 
 
 def _token(agent: AgentView, text: Texts) -> str | None:
@@ -48,17 +52,58 @@ def _when(time: datetime | None, text: Texts) -> str:
     return text("now") if time <= text.now else f"{text.ago(time)} ({time:%H:%M:%S} UTC)"
 
 
-AGENTS: Columns[AgentView] = {
+def _user_agent(agent: AgentView | OpenCircuitView, _: Texts) -> str | None:
+    return session.short(agent.user_agent, LONGEST_USER_AGENT)
+
+
+AGENTS: Columns[ListedAgentView] = {
     "number": lambda agent, _: agent.number,
+    "user_agent": _user_agent,
     "status": lambda agent, _: agent.status,
     "health": lambda agent, _: agent.health_score,
     "budget": lambda agent, _: f"{agent.budget.used}/{agent.budget.limit}",
     "circuit": lambda agent, _: agent.circuit.state,
     "token": _token,
-    "last_used": lambda agent, text: text.ago(agent.last_used_at) or text("never"),
     "why": lambda agent, _: session.short(agent.why),
     "back": _back,
 }
+#: Instead of these, where requests are asked for.
+USAGE: Columns[ListedAgentView] = {
+    "number": lambda agent, _: agent.number,
+    "user_agent": _user_agent,
+    "status": lambda agent, _: agent.status,
+    "requests": lambda agent, _: agent.requests,
+    "failed": lambda agent, _: agent.failed,
+    "rate": lambda agent, _: None if agent.success_rate is None else f"{agent.success_rate:g} %",
+    "429s": lambda agent, _: agent.too_many,
+    "last_429": lambda agent, text: text.ago(agent.last_too_many_at),
+    "last_used": lambda agent, text: text.ago(agent.last_used_at) or text("never"),
+    "back": _back,
+}
+TOKENS: Columns[ListedAgentView] = {
+    "number": lambda agent, _: agent.number,
+    "user_agent": _user_agent,
+    "token": _token,
+    "expires": lambda agent, text: None if agent.token is None else text.ago(agent.token.expires_at),
+    "renewal": lambda agent, text: None if agent.token is None else text.ago(agent.token.next_refresh_at),
+    "renewals_failed": lambda agent, _: None if agent.token is None else agent.token.failures_in_a_row,
+    "issue_failures": lambda agent, _: agent.issue_failures,
+}
+CIRCUITS: Columns[OpenCircuitView] = {
+    "number": lambda circuit, _: circuit.number,
+    "user_agent": _user_agent,
+    "circuit": lambda circuit, _: circuit.state,
+    "since": lambda circuit, text: text.ago(circuit.since),
+    "probe_at": lambda circuit, text: _when(circuit.until, text),
+    "after": lambda circuit, text: ", ".join(map(failure_of_event, circuit.failures)) or None,
+}
+#: Hours of the last day that `agents budget` shows.
+EACH_HOUR = 4
+
+
+def failure_of_event(event: CircuitEventView) -> str:
+    """Return the status of the answer, or what it was where there was none."""
+    return str(event.status or event.outcome or "?")
 
 
 def print_pool(pool: PoolStatusView, text: Texts) -> None:
@@ -89,8 +134,17 @@ def print_pool(pool: PoolStatusView, text: Texts) -> None:
     )
     print_table(
         text("pool.too_many"),
-        text.columns("number", "agent", "429s"),
-        [(each.number, each.agent_id, each.count) for each in pool.too_many_last_hour],
+        text.columns("number", "user_agent", "429s", "last_429", "back"),
+        [
+            (
+                each.number,
+                session.short(each.user_agent, LONGEST_USER_AGENT),
+                each.count,
+                text.ago(each.last_at),
+                None if each.suspended_until is None else _when(each.suspended_until, text),
+            )
+            for each in pool.too_many_last_hour
+        ],
         empty=text("pool.no_429"),
     )
     _print_warnings(pool, text)
@@ -125,9 +179,49 @@ def print_recounted(done: RecountedView, text: Texts) -> None:
         say(text("recount.right", n=done.checked), "green")
 
 
-def print_agents(agents: Sequence[AgentView], status: AgentStatus | None, text: Texts) -> None:
-    empty = text("list.empty") if status is None else text("list.none_found", status=status)
-    print_views(text("list.title", n=len(agents)), agents, AGENTS, text, empty=empty)
+def print_agents(found: AgentListView, choice: AgentChoice, text: Texts) -> None:
+    if choice.is_all:
+        empty = text("list.empty")
+    else:
+        empty = text("list.none_found", status=choice.status) if choice.status else text("list.none_chosen")
+    columns = USAGE if choice.asks_usage else AGENTS
+    print_views(text("list.title", n=len(found.content)), found.content, columns, text, empty=empty)
+    if found.content and choice.asks_usage:
+        said = {"since": _moment(found.since) or text("list.begin"), "until": _moment(found.until) or text("now")}
+        key = "list.ever" if found.since is None and found.until is None else "list.counted"
+        say(text(key, **said), "dim")
+
+
+def _moment(time: datetime | None) -> str | None:
+    return None if time is None else f"{time:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def print_tokens(found: AgentListView, text: Texts) -> None:
+    print_views(text("tokens.title"), found.content, TOKENS, text, empty=text("list.empty"))
+
+
+def print_circuits(found: OpenCircuitsView, text: Texts) -> None:
+    print_views(text("circuits.title"), found.content, CIRCUITS, text, empty=text("circuits.empty"))
+
+
+def print_budget(found: BudgetHistoryView, text: Texts) -> None:
+    now = found.now
+    share = 100 * now.used / now.limit if now.limit else 0.0
+    say(text("pool.budget", bar=session.bar(share), used=now.used, limit=now.limit, left=now.left))
+    print_table(
+        text("budget.title"),
+        text.columns("time", "used", "left", "share"),
+        [
+            (
+                f"{point.at:%H:%M}",
+                point.used,
+                point.left,
+                session.bar(100 * point.used / max(point.used + point.left, 1)),
+            )
+            for point in found.content[::EACH_HOUR]
+        ],
+        empty="",
+    )
 
 
 def print_agent(agent: AgentDetailView, text: Texts) -> None:
@@ -183,8 +277,11 @@ def _print_history(agent: AgentDetailView, text: Texts) -> None:
     if agent.circuit_events:
         print_table(
             text("events.title"),
-            text.columns("when", "what", "before", "after"),
-            [(text.ago(e.at), text(f"event.{e.event_type}"), e.from_state, e.to_state) for e in agent.circuit_events],
+            text.columns("when", "what", "answer", "before", "after"),
+            [
+                (text.ago(e.at), text(f"event.{e.event_type}"), e.status or e.outcome, e.from_state, e.to_state)
+                for e in agent.circuit_events
+            ],
             empty="",
         )
     if agent.audit:

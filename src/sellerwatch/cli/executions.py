@@ -35,12 +35,12 @@ FAMILY = "cli_runs"
 ExecutionArgument = Annotated[str, typer.Argument(metavar="EXECUTION_ID")]
 
 
-def cause_text(run: ListedExecutionView | OpenExecutionView, now: datetime, text: Texts) -> str | None:
+def cause_text(run: ListedExecutionView | OpenExecutionView, text: Texts) -> str | None:
     """Return why a run failed or waits; for a run that waits to start, also when it is tried next."""
     cause = session.short(run.cause)
     if run.next_start_at is None:
         return cause
-    tries = text("executions.tries", n=run.start_tries, when=text.ago(run.next_start_at, now))
+    tries = text("executions.tries", n=run.start_tries, when=text.ago(run.next_start_at))
     return f"{cause or ''} {tries}".lstrip()
 
 
@@ -53,7 +53,7 @@ RUNS: Columns[ListedExecutionView] = {
     "done": lambda run, _: run.completed_tasks,
     "failed": lambda run, _: run.failed_tasks,
     "tasks": lambda run, _: run.total_tasks_created,
-    "cause": lambda run, text: cause_text(run, text.now, text),
+    "cause": cause_text,
 }
 STEPS: Columns[ProgressStepView] = {
     "time": lambda step, text: text.when(step.at),

@@ -45,6 +45,7 @@ COMMANDS = {
     "quarantine": "quarantine",
     "removals": "removals",
     "outbox": "outbox",
+    "resends": "resends",
     "agents": "agents",
     "limits": "limits",
     "marketplace": "marketplace",

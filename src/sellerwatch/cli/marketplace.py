@@ -7,17 +7,26 @@ from typing import TYPE_CHECKING
 from sellerwatch.agents.marketplace_status import show_marketplace
 from sellerwatch.cli import session
 from sellerwatch.cli.help import CommandApp
-from sellerwatch.cli.output import print_table, print_view
+from sellerwatch.cli.output import print_view
 from sellerwatch.cli.session import AsJson, DryRun, say, seller_of
+from sellerwatch.cli.tables import Columns, print_views
 from sellerwatch.operations.marketplace import pause_requests, resume_requests
 
 if TYPE_CHECKING:
-    from sellerwatch.agents.marketplace_status import MarketplaceStatusView
+    from sellerwatch.agents.marketplace_status import EndpointView, MarketplaceStatusView
     from sellerwatch.cli.texts import Texts
 
 app = CommandApp()
 
 TEXTS = "cli_marketplace"
+
+ENDPOINTS: Columns[EndpointView] = {
+    "endpoint": lambda endpoint, _: endpoint.endpoint,
+    "circuit": lambda endpoint, _: endpoint.state,
+    "away_since": lambda endpoint, text: text.ago(endpoint.since),
+    "next_probe": lambda endpoint, text: text.ago(endpoint.not_before),
+    "cause": lambda endpoint, _: endpoint.reason,
+}
 
 
 @app.command()
@@ -35,15 +44,7 @@ def status(as_json: AsJson = False) -> None:
     _say_pauses(found, text)
     if not found.paused and not found.sellers:
         say(text("pause.none"))
-    print_table(
-        text("endpoints"),
-        text.columns("endpoint", "circuit", "away_since", "next_probe", "cause"),
-        [
-            (each.endpoint, each.state, text.ago(each.since), text.ago(each.not_before), each.reason)
-            for each in found.circuits
-        ],
-        empty="",
-    )
+    print_views(text("endpoints"), found.circuits, ENDPOINTS, text, empty="")
 
 
 @app.command()

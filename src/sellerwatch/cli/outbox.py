@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,16 +13,24 @@ from sellerwatch.cli import outbox_output, session
 from sellerwatch.cli.help import CommandApp
 from sellerwatch.cli.output import print_view
 from sellerwatch.cli.session import AsJson, CursorOption, DryRun, Limit, command_session, pages_up_to, report_bulk, say
+from sellerwatch.cli.tables import print_views
 from sellerwatch.cli.texts import Texts
 from sellerwatch.cli.times import parse_time
 from sellerwatch.kernel.errors import Invalid
-from sellerwatch.kernel.ids import OutboxId, SellerId
+from sellerwatch.kernel.ids import ItemNo, OutboxId, SellerId
 from sellerwatch.operations import outbox as operations
+from sellerwatch.operations.ping import ping_receiver
+from sellerwatch.operations.resends import start_resend
 from sellerwatch.outbox import commands, queries
 from sellerwatch.outbox.commands import MessageAction
 from sellerwatch.outbox.message import MessageStatus, OutboxKind
 from sellerwatch.outbox.ports import MessageFilter
 from sellerwatch.outbox.queries import ChannelView
+from sellerwatch.outbox.resend import ResendChoice
+
+if TYPE_CHECKING:
+    from sellerwatch.cli.database_session import CommandSession
+    from sellerwatch.outbox.ping import PingView
 
 app = CommandApp()
 
@@ -38,6 +46,11 @@ AllFailed = Annotated[bool, typer.Option("--all-failed")]
 @dataclass(eq=False)
 class NothingChosen(Invalid):
     """Neither ids nor a filter: moving all messages must be asked for."""
+
+
+@dataclass(eq=False)
+class NothingChosenToResend(Invalid):
+    """Neither ids nor a choice: sending all delivered events again must be asked for."""
 
 
 @dataclass(eq=False)
@@ -74,12 +87,12 @@ def status(as_json: AsJson = False) -> None:
     """
     with command_session() as at:
         view = at.ask(queries.outbox_status, at.settings.product_server_url is not None)
-        now, text = at.now, at.texts(FAMILY)
+        text = at.texts(FAMILY)
     if as_json:
         print_view(view)
         return
     for outbox in view.content:
-        outbox_output.show_outbox(outbox, now, text)
+        outbox_output.show_outbox(outbox, text)
     if not view.has_receiver:
         say(text("status.no_receiver"), "yellow")
 
@@ -104,13 +117,12 @@ def list_(
     """
     options = FilterOptions(seller, event_type, since, until)
     with command_session() as at:
-        now, text = at.now, at.texts(FAMILY)
-        chosen = options.filter(status, now)
+        chosen, text = options.filter(status, at.now), at.texts(FAMILY)
         page = pages_up_to(limit, cursor, lambda c, size: at.ask(operations.list_messages, kind, chosen, c, size))
     if as_json:
         print_view(page, limit=limit)
     else:
-        outbox_output.show_messages(kind, page, now, text, filtered=options.is_given or status is not None)
+        outbox_output.show_messages(kind, page, text, filtered=options.is_given or status is not None)
 
 
 @app.command()
@@ -133,12 +145,11 @@ def attempts(message: MessageArgument, limit: Limit = 20, as_json: AsJson = Fals
     sellerwatch outbox attempts 0198c0de-0000-7000-8005-000000000001
     """
     with command_session() as at:
-        view = at.ask(queries.list_attempts, OutboxId.parse(message), limit)
-        now, text = at.now, at.texts(FAMILY)
+        view, text = at.ask(queries.list_attempts, OutboxId.parse(message), limit), at.texts(FAMILY)
     if as_json:
         print_view(view, limit=limit)
-    else:
-        outbox_output.show_attempts(view, now, text)
+        return
+    print_views(text("attempts.title"), view.content, outbox_output.ATTEMPTS, text, empty=text("attempts.empty"))
 
 
 @app.command("delivery-times")
@@ -151,8 +162,9 @@ def delivery_times(kind: OutboxKind = OutboxKind.PRODUCT, limit: Limit = 20, as_
     view = session.ask(queries.delivery_times, kind, limit)
     if as_json:
         print_view(view, limit=limit)
-    else:
-        outbox_output.show_delivery_times(view, Texts(FAMILY))
+        return
+    text = Texts(FAMILY)
+    print_views(text("times.title"), view.content, outbox_output.DELIVERY_TIMES, text, empty=text("times.none"))
 
 
 @app.command()
@@ -221,6 +233,64 @@ def resume(kind: OutboxKind = OutboxKind.PRODUCT, dry_run: DryRun = False, as_js
     sellerwatch outbox resume
     """
     _report_channel(session.run(commands.resume, kind, dry_run), "resume", dry_run=dry_run, as_json=as_json)
+
+
+@app.command()
+def resend(
+    messages: MessageArguments = None,
+    all_delivered: Annotated[bool, typer.Option("--all-delivered")] = False,
+    seller: str | None = None,
+    event_type: TypeOption = None,
+    item: Annotated[str | None, typer.Option("--item")] = None,
+    since: str | None = None,
+    until: str | None = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Examples:
+
+    sellerwatch outbox resend 0198c0de-0000-7000-8005-000000000001
+    sellerwatch outbox resend --seller seller_12345 --since 2h --dry-run
+    """
+    options = FilterOptions(seller, event_type, since, until)
+    is_chosen = all_delivered or options.is_given or item is not None
+    if messages and is_chosen:
+        raise ChosenTwice
+    if not messages and not is_chosen:
+        raise NothingChosenToResend
+    outbox_ids = tuple(OutboxId.parse(message) for message in dict.fromkeys(messages or ()))
+    item_no = None if item is None else ItemNo.parse_text(session.text(item))
+    with command_session() as at:
+        found = options.filter(None, at.now)
+        choice = ResendChoice(outbox_ids, found.seller_id, found.event_type, item_no, found.since, found.until)
+        started, text = at.run(start_resend, choice, dry_run=dry_run), at.texts(FAMILY)
+    if as_json:
+        print_view(started)
+    else:
+        outbox_output.say_resend(started, text)
+
+
+@app.command()
+def ping(as_json: AsJson = False) -> None:
+    """Examples:
+
+    sellerwatch outbox ping
+    """
+    with command_session() as at:
+        view, text = at.wait(_ping(at)), at.texts(FAMILY)
+    if as_json:
+        print_view(view)
+    else:
+        outbox_output.show_ping(view, text)
+    raise typer.Exit(0 if view.is_accepted else 1)
+
+
+async def _ping(at: CommandSession) -> PingView:
+    # Here, because it imports the settings: `outbox --help` does without them.
+    from sellerwatch.compose.receiver import open_receiver  # noqa: PLC0415 - see above
+
+    async with open_receiver(at.settings) as receiver:
+        return await ping_receiver(replace(at.operations, receiver=receiver))
 
 
 def _move(

@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from sellerwatch.cli.output import print_facts, print_table
+from sellerwatch.cli.output import print_facts
 from sellerwatch.cli.session import say, short
+from sellerwatch.cli.tables import Columns, print_views
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.outbox.message import MessageStatus, OutboxKind
 
 if TYPE_CHECKING:
     from sellerwatch.cli.texts import Texts
     from sellerwatch.kernel.views import CursorPageView
+    from sellerwatch.operations.resends import StartedResendView
     from sellerwatch.outbox.commands import MessageAction, MovedMessagesView
+    from sellerwatch.outbox.ping import PingView
     from sellerwatch.outbox.queries import (
-        AttemptsView,
+        AttemptView,
         ChannelView,
-        DeliveryTimesView,
+        DeliveryTimeView,
         MessageDetailView,
         MessageView,
         OutboxView,
@@ -30,45 +33,57 @@ if TYPE_CHECKING:
 MOST_SELLERS = 10
 
 
-def show_messages(
-    kind: OutboxKind, page: CursorPageView[MessageView], now: datetime, t: Texts, *, filtered: bool
-) -> None:
-    columns = ("message.id", "col.event", "col.seller", "col.item", "col.status", "col.made")
-    print_table(
-        t(f"title.{kind}"),
-        [t(key) for key in (*columns, "col.tries", "col.next_try", "message.error")],
-        [
-            (
-                message.outbox_id,
-                message.event_type,
-                message.seller_id,
-                message.item_no,
-                message.status,
-                t.ago(message.created_at, now),
-                message.attempts,
-                _next_attempt(message, now, t) if message.held_by is None else t("list.held"),
-                short(message.error_message, 40),
-            )
-            for message in page.content
-        ],
-        empty=t("list.none_found" if filtered else "list.empty"),
-    )
+def _next_try(message: MessageView, text: Texts) -> str | None:
+    if message.held_by is not None:
+        return text("list.held")
+    return None if message.next_attempt_at is None else _from_now(message.next_attempt_at, text)
+
+
+def _try(attempt: AttemptView, text: Texts) -> str:
+    return str(attempt.try_number) if attempt.is_counted else text("attempts.not_counted", number=attempt.try_number)
+
+
+def _from_now(time: datetime | None, text: Texts) -> str | None:
+    return text("now") if time is None or time <= text.now else text.ago(time)
+
+
+MESSAGES: Columns[MessageView] = {
+    "message": lambda message, _: message.outbox_id,
+    "event": lambda message, _: message.event_type,
+    "seller": lambda message, _: message.seller_id,
+    "item": lambda message, _: message.item_no,
+    "status": lambda message, _: message.status,
+    "made": lambda message, text: text.ago(message.created_at),
+    "tries": lambda message, _: message.attempts,
+    "next_try": _next_try,
+    "error": lambda message, _: short(message.error_message, 40),
+}
+DELIVERY_TIMES: Columns[DeliveryTimeView] = {
+    "created": lambda delivery, _: delivery.created_at,
+    "delivered": lambda delivery, _: delivery.sent_at,
+    "seconds": lambda delivery, _: f"{delivery.seconds:.1f}",
+}
+ATTEMPTS: Columns[AttemptView] = {
+    "try": _try,
+    "at": lambda attempt, _: attempt.at,
+    "age": lambda attempt, text: text.ago(attempt.at),
+    "verdict": lambda attempt, _: attempt.verdict,
+    "http": lambda attempt, _: attempt.http_status_code,
+    "took_ms": lambda attempt, _: attempt.duration_ms,
+    "answer": lambda attempt, _: short(attempt.answer, 60),
+}
+
+
+def show_messages(kind: OutboxKind, page: CursorPageView[MessageView], text: Texts, *, filtered: bool) -> None:
+    empty = text("list.none_found" if filtered else "list.empty")
+    print_views(text(f"title.{kind}"), page.content, MESSAGES, text, empty=empty)
     if page.next is not None:
-        say(t("list.more", cursor=page.next), "dim")
+        say(text("list.more", cursor=page.next), "dim")
     if any(message.held_by is not None for message in page.content):
-        say(t("list.about_held"), "dim")
+        say(text("list.about_held"), "dim")
 
 
-def show_delivery_times(times: DeliveryTimesView, t: Texts) -> None:
-    print_table(
-        t("times.title"),
-        [t(key) for key in ("message.created", "message.sent", "times.seconds")],
-        [(each.created_at, each.sent_at, f"{each.seconds:.1f}") for each in times.content],
-        empty=t("times.none"),
-    )
-
-
-def show_message(message: MessageDetailView, t: Texts) -> None:
+def show_message(message: MessageDetailView, text: Texts) -> None:
     facts = (
         ("id", message.outbox_id),
         ("event", message.event_type),
@@ -85,76 +100,73 @@ def show_message(message: MessageDetailView, t: Texts) -> None:
         ("sent", message.sent_at),
         ("payload", orjson.dumps(message.payload, option=orjson.OPT_INDENT_2).decode()),
     )
-    print_facts([(t(f"message.{name}"), value) for name, value in facts])
+    print_facts([(text(f"message.{name}"), value) for name, value in facts])
     if message.status is MessageStatus.FAILED:
-        say(t("message.replay", outbox_id=message.outbox_id), "dim")
+        say(text("message.replay", outbox_id=message.outbox_id), "dim")
 
 
-def show_attempts(view: AttemptsView, now: datetime, t: Texts) -> None:
-    columns = ("col.try", "attempts.at", "attempts.age", "col.verdict", "attempts.status", "col.took", "col.answer")
-    print_table(
-        t("attempts.title"),
-        [t(key) for key in columns],
-        [
-            (
-                f"{each.try_number}" if each.is_counted else t("attempts.not_counted", number=each.try_number),
-                each.at,
-                t.ago(each.at, now),
-                each.verdict,
-                each.http_status_code,
-                None if each.duration_ms is None else t("attempts.took", n=each.duration_ms),
-                short(each.answer, 60),
-            )
-            for each in view.content
-        ],
-        empty=t("attempts.empty"),
-    )
-
-
-def show_outbox(outbox: OutboxView, now: datetime, t: Texts) -> None:
+def show_outbox(outbox: OutboxView, text: Texts) -> None:
     names = {status: str(status).lower() for status in MessageStatus} | {MessageStatus.SENDING: "sending_now"}
     has_lag = outbox.oldest_waiting_at is not None
-    lag = t("status.lag_of", seconds=f"{outbox.lag_seconds:,.0f}") if has_lag else t("status.none_waits")
-    say(t(f"title.{outbox.kind}"), "bold")
+    lag = text("status.lag_of", seconds=f"{outbox.lag_seconds:,.0f}") if has_lag else text("status.none_waits")
+    say(text(f"title.{outbox.kind}"), "bold")
     print_facts(
         [
-            (t("status.sending"), _sending(outbox, now, t)),
-            (t("status.lag"), lag),
-            *((t(f"status.{name}"), f"{outbox.counts[status]:,}") for status, name in names.items()),
-            (t("status.held"), t("status.held_behind", n=outbox.held)),
-            (t("status.tried"), t("status.tried_before", n=outbox.tried)),
-            *((t("status.refused"), _refused(each, now, t)) for each in outbox.refused_sellers),
+            (text("status.sending"), _sending(outbox, text)),
+            (text("status.lag"), lag),
+            *((text(f"status.{name}"), f"{outbox.counts[status]:,}") for status, name in names.items()),
+            (text("status.held"), text("status.held_behind", n=outbox.held)),
+            (text("status.tried"), text("status.tried_before", n=outbox.tried)),
+            *((text("status.refused"), _refused(each, text)) for each in outbox.refused_sellers),
         ]
     )
 
 
-def say_dry_run(counts: MovedMessagesView, action: MessageAction, t: Texts) -> None:
-    say(t(f"{action}.dry_run", n=counts.messages, subjects=counts.subjects, held=counts.held))
+def say_dry_run(counts: MovedMessagesView, action: MessageAction, text: Texts) -> None:
+    say(text(f"{action}.dry_run", n=counts.messages, subjects=counts.subjects, held=counts.held))
     sellers = sorted(counts.by_seller.items(), key=lambda entry: -entry[1])[:MOST_SELLERS]
     for name, number in [*counts.by_type.items(), *sellers]:
-        say(t("count", name=name, n=number), "dim")
+        say(text("count", name=name, n=number), "dim")
 
 
-def _refused(seller: RefusedSellerView, now: datetime, t: Texts) -> str:
-    probe, when = _from_now(seller.not_before, now, t), t.ago(seller.refused_since, now)
-    return t("status.refused_since", seller=seller.seller_id, when=when, reason=seller.reason, probe=probe)
+def _refused(seller: RefusedSellerView, text: Texts) -> str:
+    probe, when = _from_now(seller.not_before, text), text.ago(seller.refused_since)
+    return text("status.refused_since", seller=seller.seller_id, when=when, reason=seller.reason, probe=probe)
 
 
-def _sending(channel: ChannelView, now: datetime, t: Texts) -> str:
+def _sending(channel: ChannelView, text: Texts) -> str:
     circuit = channel.circuit
     if channel.is_paused:
-        return t("status.paused", by=channel.paused_by, when=t.ago(channel.paused_at, now))
+        return text("status.paused", by=channel.paused_by, when=text.ago(channel.paused_at))
     if circuit.state is CircuitState.OPEN:
-        probe = _from_now(circuit.not_before, now, t)
-        return t("status.open", when=t.ago(circuit.opened_at, now), reason=circuit.reason, probe=probe)
+        probe = _from_now(circuit.not_before, text)
+        return text("status.open", when=text.ago(circuit.opened_at), reason=circuit.reason, probe=probe)
     if circuit.state is CircuitState.HALF_OPEN:
-        return t("status.half_open", when=t.ago(circuit.opened_at, now), reason=circuit.reason)
-    return t("status.yes") if circuit.most_under_way is None else t("status.limited", most=circuit.most_under_way)
+        return text("status.half_open", when=text.ago(circuit.opened_at), reason=circuit.reason)
+    return text("status.yes") if circuit.most_under_way is None else text("status.limited", most=circuit.most_under_way)
 
 
-def _next_attempt(message: MessageView, now: datetime, t: Texts) -> str | None:
-    return None if message.next_attempt_at is None else _from_now(message.next_attempt_at, now, t)
+def show_ping(view: PingView, text: Texts) -> None:
+    if view.http_status_code is None:
+        say(text("ping.no_answer", ms=view.duration_ms), "red")
+    else:
+        key, style = ("ping.accepted", "green") if view.is_accepted else ("ping.not_accepted", "red")
+        say(text(key, status=view.http_status_code, ms=view.duration_ms), style)
+    print_facts(
+        [
+            (text("ping.answer"), view.answer),
+            (text("ping.event"), view.event_id),
+            (text("ping.sent"), text.when(view.sent_at)),
+        ]
+    )
 
 
-def _from_now(time: datetime | None, now: datetime, t: Texts) -> str | None:
-    return t("now") if time is None or time <= now else t.ago(time, now)
+def say_resend(started: StartedResendView, text: Texts) -> None:
+    say(
+        text("resend.dry" if started.dry_run else "resend.done", n=started.messages),
+        "yellow" if started.dry_run else "green",
+    )
+    for name, number in {**started.by_type, **dict(list(started.by_seller.items())[:MOST_SELLERS])}.items():
+        say(text("count", name=name, n=number))
+    if started.resend_id is not None:
+        say(text("resend.follow", resend=started.resend_id), "dim")

@@ -32,7 +32,7 @@ from sellerwatch.cli.session import AsJson, DryRun, say, seller_of
 from sellerwatch.cli.texts import Texts
 from sellerwatch.cli.times import parse_time
 from sellerwatch.kernel.clock import EPOCH, stamp
-from sellerwatch.kernel.ids import ExecutionId, InvalidItemNo, ItemNo
+from sellerwatch.kernel.ids import ExecutionId, ItemNo
 from sellerwatch.kernel.paging import Cursor, decode_cursor, encode_cursor
 from sellerwatch.operations.export import export_products
 from sellerwatch.operations.reparse import reparse_products
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
 app = CommandApp()
 
-#: More digits are no item number; fewer would be cut.
-LONGEST_NUMBER = 30
 #: The largest row that a cursor may name, in digits.
 LONGEST_ROW = 18
 
@@ -124,7 +122,7 @@ def show(item: ItemArgument, as_json: AsJson = False) -> None:
     sellerwatch products show 900000001
     sellerwatch products show 900000001 --json | jq .productData.prices
     """
-    number = item_number(item)
+    number = ItemNo.parse_text(item)
     with session.command_session() as at:
         product = at.ask(queries.show_product, number, at.operations.rules.marketplace)
         at.show(product, print_product, FAMILY, as_json=as_json)
@@ -136,7 +134,7 @@ def history(item: ItemArgument, as_json: AsJson = False) -> None:
 
     sellerwatch products history 900000001
     """
-    found = session.ask(queries.product_history, item_number(item))
+    found = session.ask(queries.product_history, ItemNo.parse_text(item))
     if as_json:
         print_view(found)
         return
@@ -156,7 +154,7 @@ def diff(
     sellerwatch products diff 900000001
     sellerwatch products diff 900000001 --from 1 --to 4
     """
-    found = session.ask(queries.product_diff, item_number(item), from_version, to_version)
+    found = session.ask(queries.product_diff, ItemNo.parse_text(item), from_version, to_version)
     if as_json:
         print_view(found)
         return
@@ -182,7 +180,7 @@ def raw(
     sellerwatch products raw 900000001 --part detail
     sellerwatch products raw 900000001 --part options --version-number 2 > options.json
     """
-    item_no, parts, wanted = item_number(item), [*PartName] if part is None else [part], None if every else number
+    item_no, parts, wanted = ItemNo.parse_text(item), [*PartName] if part is None else [part], None if every else number
     is_one = part is not None and not every
     if as_json and not is_one:
         print_view(session.ask(queries.product_bodies, item_no, parts, wanted))
@@ -262,13 +260,6 @@ def resync(
         say(text("resync.held", n=found.held), "yellow")
     if found.resync_id is not None:
         say(text("resync.follow", resync=found.resync_id), "dim")
-
-
-def item_number(text: str) -> ItemNo:
-    """Return the item number that was typed."""
-    if not (text.isascii() and text.isdigit() and len(text) <= LONGEST_NUMBER):
-        raise InvalidItemNo(given=text[:50])
-    return ItemNo.parse(int(text))
 
 
 def _cursor(given: str | None) -> str | None:

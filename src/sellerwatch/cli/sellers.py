@@ -59,7 +59,7 @@ def _run_text(seller: ListedSellerView, text: Texts) -> str | None:
     if run is None:
         return None
     state = run.status if run.next_start_at is not None else f"{run.status} {run.progress_rate:.0f} %"
-    cause = executions.cause_text(run, text.now, run_text)
+    cause = executions.cause_text(run, run_text)
     return f"{state}: {cause}" if cause else state
 
 

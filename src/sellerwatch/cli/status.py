@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from sellerwatch.cli import session
 from sellerwatch.cli.executions import FAMILY, cause_text
-from sellerwatch.cli.output import print_facts, print_table, print_view
+from sellerwatch.cli.marketplace import ENDPOINTS
+from sellerwatch.cli.output import print_facts, print_view
 from sellerwatch.cli.session import AsJson, say
+from sellerwatch.cli.tables import Columns, print_views
 from sellerwatch.cli.texts import Texts
 from sellerwatch.compose.check_context import check_context_of
 from sellerwatch.reports.overview import service_status
 
 if TYPE_CHECKING:
     from sellerwatch.crawling.views import ListedExecutionView
+    from sellerwatch.reports.attention import AttentionView
     from sellerwatch.reports.overview import ServiceStatusView
+
+ATTENTION: Columns[AttentionView] = {
+    "attention": lambda entry, _: entry.sentence,
+    "to_do": lambda entry, _: entry.actions[0].command,
+}
+RUNS: Columns[ListedExecutionView] = {
+    "run": lambda run, _: run.execution_id,
+    "seller": lambda run, _: run.seller_id,
+    "progress": lambda run, _: f"{run.progress_rate:.0f} %",
+    "failed": lambda run, _: run.failed_tasks,
+    "began": lambda run, text: text.ago(run.started_at or run.created_at),
+    "waits": cause_text,
+}
 
 
 def status(as_json: AsJson = False) -> None:
@@ -29,20 +43,15 @@ def status(as_json: AsJson = False) -> None:
     if as_json:
         print_view(found)
         return
-    print_table(
-        text("status.attention"),
-        text.columns("attention", "to_do"),
-        [(each.sentence, each.actions[0].command) for each in found.attention],
-        empty=text("status.calm"),
-    )
+    print_views(text("status.attention"), found.attention, ATTENTION, text, empty=text("status.calm"))
     say("")
     print_facts(_facts(found, text))
-    _print_runs(text("status.runs", n=found.running), found.runs, found.at, text)
-    _print_runs(text("status.pending", n=found.pending), found.pending_runs, found.at, text)
+    if found.runs:
+        print_views(text("status.runs", n=found.running), found.runs, RUNS, text, empty="")
+    if found.pending_runs:
+        print_views(text("status.pending", n=found.pending), found.pending_runs, RUNS, text, empty="")
     if found.marketplace.away:
-        away = [(each.endpoint, each.reason, each.since, each.not_before) for each in found.marketplace.away]
-        columns = text.columns("endpoint", "cause", "away_since", "next_probe")
-        print_table(text("status.endpoints"), columns, away, empty="")
+        print_views(text("status.endpoints"), found.marketplace.away, ENDPOINTS, text, empty="")
 
 
 def _facts(found: ServiceStatusView, text: Texts) -> list[tuple[str, str]]:
@@ -62,24 +71,3 @@ def _facts(found: ServiceStatusView, text: Texts) -> list[tuple[str, str]]:
             text(f"status.outbox.{delivery}", n=waiting, held=outbox.held, lag=round(outbox.lag_seconds, 1)),
         ),
     ]
-
-
-def _print_runs(title: str, runs: Sequence[ListedExecutionView], now: datetime, text: Texts) -> None:
-    if not runs:
-        return
-    print_table(
-        title,
-        text.columns("run", "seller", "progress", "failed", "began", "waits"),
-        [
-            (
-                run.execution_id,
-                run.seller_id,
-                f"{run.progress_rate:.0f} %",
-                run.failed_tasks,
-                text.ago(run.started_at or run.created_at, now),
-                cause_text(run, now, text),
-            )
-            for run in runs
-        ],
-        empty="",
-    )

@@ -11,7 +11,7 @@ from sellerwatch.cli.executions import FAMILY
 from sellerwatch.cli.help import CommandApp
 from sellerwatch.cli.output import print_facts, print_table, print_view
 from sellerwatch.cli.session import AsJson, CursorOption, DryRun, Limit, say, seller_of
-from sellerwatch.cli.tables import Columns, print_page
+from sellerwatch.cli.tables import Columns, print_page, print_views
 from sellerwatch.cli.texts import Texts
 from sellerwatch.crawling import queries
 from sellerwatch.crawling.commands import retry_tasks
@@ -21,7 +21,7 @@ from sellerwatch.kernel.ids import ExecutionId, TaskId
 from sellerwatch.operations.tasks import retry_all_chosen
 
 if TYPE_CHECKING:
-    from sellerwatch.crawling.views import RetriedTasksView, TaskView
+    from sellerwatch.crawling.views import RetriedTasksView, StatusAgesView, TaskView
 
 app = CommandApp()
 app.add_typer(dead_letters.app, name="dead-letters")
@@ -45,6 +45,17 @@ TASKS: Columns[TaskView] = {
 }
 
 
+AGES: Columns[StatusAgesView] = {
+    "status": lambda ages, _: ages.status,
+    "total": lambda ages, _: ages.total,
+    "under10Minutes": lambda ages, _: ages.under10_minutes,
+    "under1Hour": lambda ages, _: ages.under1_hour,
+    "under1Day": lambda ages, _: ages.under1_day,
+    "older": lambda ages, _: ages.older,
+    "oldest": lambda ages, text: text.ago(ages.oldest_at),
+}
+
+
 @app.command("list")
 def list_(
     execution: str | None = None,
@@ -65,6 +76,20 @@ def list_(
         page, text = at.ask(queries.list_tasks, choice, cursor, limit), at.texts(FAMILY)
     empty = text("tasks.none" if choice == TaskFilter() else "tasks.none_found")
     print_page(page, TASKS, text, "tasks", empty, limit=limit, as_json=as_json)
+
+
+@app.command()
+def ages(as_json: AsJson = False) -> None:
+    """Examples:
+
+    sellerwatch tasks ages
+    """
+    with session.command_session() as at:
+        found, text = at.ask(queries.list_task_ages), at.texts(FAMILY)
+    if as_json:
+        print_view(found)
+    else:
+        print_views(text("tasks.ages"), found.content, AGES, text, empty=text("tasks.none"))
 
 
 @app.command()

@@ -22,6 +22,7 @@ from sellerwatch.compose.database import open_clock, open_store
 from sellerwatch.compose.keys import open_sealer
 from sellerwatch.compose.limiter import Limiting, open_limiter
 from sellerwatch.compose.marketplace import headers_of, urls_of
+from sellerwatch.compose.receiver import open_receiver
 from sellerwatch.compose.rules import crawl_rules, delivery_rules, pool_rules, retention_rules, tuning_in_force
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.kernel.backoff import Backoff
@@ -34,7 +35,8 @@ from sellerwatch.marketplaces.robots import Robots
 from sellerwatch.operations.session import OperationSession
 from sellerwatch.outbox.deliver import Delivery
 from sellerwatch.outbox.message import OutboxKind
-from sellerwatch.outbox.ports import Receiver
+from sellerwatch.outbox.ports import EventReceiver, Receiver
+from sellerwatch.outbox.resending import Resending
 from sellerwatch.oversight.alerts import AlertQueue, RecordedAlerts
 from sellerwatch.schedules.embedded import EmbeddedScheduler
 from sellerwatch.schedules.scheduler_messages import heed
@@ -56,7 +58,7 @@ async def open_service(
     rng: random.Random | None = None,
     store: SqlStore | None = None,
     transport: Transport | None = None,
-    receiver: Receiver | None = None,
+    receiver: EventReceiver | None = None,
     scheduler: Receiver | None = None,
     roles: frozenset[ProcessRole] = EVERYTHING,
     schedules: bool = True,
@@ -114,6 +116,8 @@ async def open_service(
                 roles=roles,
                 schedules=schedules,
                 late_only=settings.scheduler == "eventbridge",
+                receiver=receiver,
+                resending=None if receiver is None else Resending(own_store, receiver, clock, rng, rules),
                 outside={**limits.outside, **aws.outside},
             )
         finally:
@@ -144,6 +148,7 @@ def open_session(
         pauses_changed=service.apply_pauses,
         recount_limiter=crawl.limiter.begin,
         alert=alert,
+        receiver=service.receiver,
     )
 
 
@@ -200,27 +205,13 @@ def _robots(settings: Settings, transport: Transport, marketplace: MustitMarketp
 
 @asynccontextmanager
 async def _network(
-    settings: Settings, transport: Transport | None, receiver: Receiver | None
-) -> AsyncIterator[tuple[Transport, Receiver | None]]:
-    """Open the HTTP adapters that were not passed in: aiohttp is imported only to deliver."""
+    settings: Settings, transport: Transport | None, receiver: EventReceiver | None
+) -> AsyncIterator[tuple[Transport, EventReceiver | None]]:
+    """Open the HTTP adapters that were not passed in."""
     if transport is not None:
         yield transport, receiver
         return
     from sellerwatch.adapters.http.transport import HttpTransport  # noqa: PLC0415 - aiohttp is for who delivers
 
-    posting = None
-    if receiver is None and settings.product_server_url is not None:
-        from sellerwatch.adapters.http.product_server import HttpReceiver  # noqa: PLC0415 - aiohttp is for who delivers
-
-        secret = settings.product_server_secret
-        posting = HttpReceiver(
-            settings.product_server_url,
-            secret.get_secret_value() if secret else None,
-            longest_wait=timedelta(seconds=settings.max_retry_after_seconds),
-        )
-    async with HttpTransport(limit=settings.host_concurrency) as getting:
-        try:
-            yield getting, receiver or posting
-        finally:
-            if posting is not None:
-                await posting.close()
+    async with HttpTransport(limit=settings.host_concurrency) as getting, open_receiver(settings, receiver) as posting:
+        yield getting, posting

@@ -29,6 +29,15 @@ class TaskFilter:
     task_type: TaskType | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class TaskAges:
+    """Tasks in one status: how many, when the oldest was made, and how many since some times."""
+
+    number: int
+    oldest_at: datetime | None
+    made_since: tuple[int, ...]
+
+
 class Tasks(Protocol):
     def add(self, tasks: Iterable[Task]) -> int:
         """Add tasks, except where the product has one of the type in the run already; return how many were added."""
@@ -72,6 +81,9 @@ class TaskQueries(Protocol):
 
     def count(self, choice: TaskFilter) -> Mapping[tuple[SellerId, TaskType], int]:
         """Count the tasks of a choice by seller and type."""
+
+    def ages(self, since: Sequence[datetime]) -> Mapping[TaskStatus, TaskAges]:
+        """Count the tasks in each status, all of them and those made since each of these times."""
 
 
 class RunTasks(Protocol):

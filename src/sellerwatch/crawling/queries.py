@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import pairwise
 
 from sellerwatch.agents.marketplace_circuit import Endpoint, MarketplaceCircuit
 from sellerwatch.agents.ports import Pause
@@ -20,6 +21,8 @@ from sellerwatch.crawling.views import (
     ChangedFieldView,
     ExecutionDetailView,
     ListedExecutionView,
+    StatusAgesView,
+    TaskAgesView,
     TaskView,
     UnreadableView,
     execution_fields,
@@ -36,6 +39,8 @@ from sellerwatch.kernel.wording import failure_text
 from sellerwatch.sellers.queries import require_seller
 
 EXECUTIONS, TASKS = "executions", "tasks"
+#: Ages by which tasks are counted.
+TASK_AGES = (timedelta(minutes=10), timedelta(hours=1), timedelta(days=1))
 #: Causes of failed tasks that are shown of one run, the most frequent first.
 MOST_ERRORS = 20
 
@@ -57,6 +62,23 @@ def list_executions(
         EXECUTIONS,
         page,
         lambda run: ListedExecutionView.of_waiting(run, causes.get(run.execution_id), context.language),
+    )
+
+
+def list_task_ages(tx: CrawlTx, context: OperationContext) -> TaskAgesView:
+    """Count the tasks in each status by their age: what waits for long is stuck."""
+    found = tx.task_queries.ages([context.now - age for age in TASK_AGES])
+    return TaskAgesView(
+        [
+            StatusAgesView(
+                status,
+                found[status].number,
+                found[status].oldest_at,
+                *(after - before for before, after in pairwise((0, *found[status].made_since, found[status].number))),
+            )
+            for status in TaskStatus
+            if status in found
+        ]
     )
 
 

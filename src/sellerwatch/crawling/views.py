@@ -284,3 +284,21 @@ def task_fields(task: Task, language: str) -> dict[str, Any]:
         "note_code": note["noteCode"],
         "agent": task.agent_row,
     }
+
+
+@dataclass(frozen=True)
+class StatusAgesView(View):
+    """Tasks in one status by the time since they were made."""
+
+    status: TaskStatus
+    total: Annotated[int, About(example=120)]
+    oldest_at: datetime | None
+    under10_minutes: int
+    under1_hour: Annotated[int, About("Of 10 minutes or older.")]
+    under1_day: Annotated[int, About("Of an hour or older.")]
+    older: int
+
+
+@dataclass(frozen=True)
+class TaskAgesView(View):
+    content: Sequence[StatusAgesView]

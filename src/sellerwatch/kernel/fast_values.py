@@ -45,8 +45,9 @@ def copy_with(value: T, **fields: Any) -> T:
     return copy
 
 
-def make_with(kind: type[T], **fields: Any) -> T:
-    """Return a value with all its fields given, on the same terms as `copy_with`: for rows of the database."""
+def make_with(kind: type[T], fields: dict[str, Any]) -> T:
+    """Return a value with all its fields given, on the same terms as `copy_with`: for rows of the database. The value
+    keeps the dictionary itself."""
     value = object.__new__(kind)
     object.__setattr__(value, "__dict__", fields)
     return value

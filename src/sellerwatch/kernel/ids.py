@@ -162,6 +162,10 @@ class ResyncId(PublicId):
     __slots__ = ()
 
 
+class ResendId(PublicId):
+    __slots__ = ()
+
+
 class WorkerId(PublicId):
     """One process at work; its heartbeat is the lease of everything it holds."""
 
@@ -209,3 +213,10 @@ class ItemNo(int):
             endless = isinstance(value, int) and value.bit_length() > 100
             raise InvalidItemNo(given="a number beyond 64 bits" if endless else str(value)[:50])
         return cls(value)
+
+    @classmethod
+    def parse_text(cls, text: str) -> Self:
+        """Return the number that was typed."""
+        if not (text.isascii() and text.isdigit() and len(text) <= 30):
+            raise InvalidItemNo(given=text[:50])
+        return cls.parse(int(text))

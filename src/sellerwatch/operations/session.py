@@ -15,6 +15,7 @@ from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.store import Store
 from sellerwatch.operations.ports import ServiceTx
+from sellerwatch.outbox.ports import EventReceiver
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -77,6 +78,8 @@ class OperationSession:
     recount_limiter: Callable[[], Awaitable[int]] = _no_limiter_beside
     #: Sends what a command told operators, after its commit.
     alert: Callable[[Sequence[Notice]], Awaitable[None]] = _no_alerts
+    #: Where events of products are sent; None where no address is set, and for commands that send nothing.
+    receiver: EventReceiver | None = None
 
     def with_dry_run(self, dry_run: bool) -> OperationSession:
         """Return the same session, whose commands are rolled back if this is a dry run."""

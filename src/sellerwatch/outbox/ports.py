@@ -13,7 +13,24 @@ from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import AttemptKey, Message, MessageStatus, OutboxKind
 from sellerwatch.outbox.receipt import Attempt, Receipt
 from sellerwatch.outbox.seller_circuit import SellerCircuit
+from sellerwatch.outbox.resend_ports import Resends, ResentEvents
 from sellerwatch.oversight.ports import AuditTx
+
+
+class EventBody(Protocol):
+    """A key and a body: all that a product server gets."""
+
+    @property
+    def outbox_id(self) -> OutboxId: ...
+
+    @property
+    def payload(self) -> str: ...
+
+
+class EventReceiver(Protocol):
+    """The receiver of events about products: it takes any body with its key. Never raises, as `Receiver`."""
+
+    async def deliver(self, message: EventBody, now: datetime) -> Receipt: ...
 
 
 class Receiver(Protocol):
@@ -230,6 +247,12 @@ class OutboxTx(AuditTx, Protocol):
 
     @property
     def attempts(self) -> Attempts: ...
+
+    @property
+    def resends(self) -> Resends: ...
+
+    @property
+    def resent_events(self) -> ResentEvents: ...
 
     def delivery_queue(self, kind: OutboxKind) -> DeliveryQueue: ...
 

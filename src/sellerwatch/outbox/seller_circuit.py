@@ -61,14 +61,23 @@ class SellerCircuit:
         return self
 
     def failed(
-        self, receipt: Receipt, began_at: datetime, *, may_open: bool, rules: DeliveryRules, rng: random.Random, at: datetime
+        self,
+        receipt: Receipt,
+        began_at: datetime,
+        *,
+        may_open: bool,
+        rules: DeliveryRules,
+        rng: random.Random,
+        at: datetime,
     ) -> SellerCircuit:
         """Record a failure that is not a message's own fault. `may_open`: the receiver is there and has accepted others
         since this seller began to fail, so that enough failures in a row are about the seller. The first failure of a
         round of probes opens the circuit again; the others of the round change nothing."""
         if self.state is CircuitState.CLOSED:
             failing = replace(self, failures=self.failures + 1, failing_since=self.failing_since or at)
-            return failing._open(receipt, rules, rng, at) if may_open and failing.failures >= rules.failures else failing
+            return (
+                failing._open(receipt, rules, rng, at) if may_open and failing.failures >= rules.failures else failing
+            )
         is_first = self.state is CircuitState.HALF_OPEN and self._is_probe(began_at)
         return self._open(receipt, rules, rng, at) if is_first else self
 

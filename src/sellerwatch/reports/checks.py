@@ -393,7 +393,9 @@ CHECKS: Sequence[Check] = (
         _receiver,
         explains=frozenset({FailureCode.RECEIVER_AWAY, FailureCode.SELLER_REFUSED}),
     ),
-    Check("the circuits of sellers at the receiver", _refused_sellers, explains=frozenset({FailureCode.SELLER_REFUSED})),
+    Check(
+        "the circuits of sellers at the receiver", _refused_sellers, explains=frozenset({FailureCode.SELLER_REFUSED})
+    ),
     Check(
         "the pause of the outbox",
         lambda look: _some(AttentionKind.OUTBOX_PAUSED, int(look.channel.is_paused)),

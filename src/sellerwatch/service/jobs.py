@@ -220,7 +220,9 @@ async def _forget_delivered(crawl: Crawl, before: datetime) -> int:
             if len(old) < BATCH:
                 break
     for _ in range(MOST_BATCHES):
-        gone = await crawl.store.transact(lambda tx: tx.attempts.forget(before, BATCH))
+        gone = await crawl.store.transact(
+            lambda tx: max(tx.attempts.forget(before, BATCH), tx.resent_events.forget(before, BATCH))
+        )
         forgotten += gone
         if gone < BATCH:
             break

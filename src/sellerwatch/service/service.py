@@ -32,6 +32,8 @@ from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.store import Store, StoreFailed
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.outbox.deliver import Delivery
+from sellerwatch.outbox.ports import EventReceiver
+from sellerwatch.outbox.resending import Resending
 from sellerwatch.service.jobs import jobs_of, next_dues, next_put_back, put_back, run_once
 from sellerwatch.service.report_jobs import report_jobs
 from sellerwatch.service.resync_job import EVERY as RESYNC_EVERY
@@ -105,6 +107,10 @@ class Service:
     schedules: bool = True
     #: Another scheduler starts the runs; this one only those that are long overdue.
     late_only: bool = False
+    #: Where events of products are sent; None where no address is set.
+    receiver: EventReceiver | None = None
+    #: Sends delivered events again; None where there is no receiver.
+    resending: Resending[Any] | None = None
     #: Other servers this process needs, each with a question that raises when it is not well.
     outside: Mapping[str, Callable[[], Awaitable[object]]] = field(default_factory=dict)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
@@ -123,6 +129,7 @@ class Service:
         tending = min(self.tending_interval, self.crawl.visibility).total_seconds()
         self._scheduling = self._wake_up(SCHEDULER_INTERVAL)
         self._resyncing = self._wake_up(SCHEDULER_INTERVAL)
+        self._resending = self._wake_up(SCHEDULER_INTERVAL)
         self._watching = self._wake_up(WATCH_INTERVAL)
         self._changing_limits = self._wake_up(tending)
         self._running_jobs = self._wake_up(tending)
@@ -143,6 +150,7 @@ class Service:
         self._due.set()
         self._scheduling.nudge()
         self._resyncing.nudge()
+        self._resending.nudge()
         for delivery in self.deliveries:
             delivery.nudge()
 
@@ -181,6 +189,8 @@ class Service:
             loops.append(self._keep(self._tending, self._tend_limiter))
         if ProcessRole.WORKER in self.roles:
             loops += [self.worker.run(self.stop, grace), products.run(self.stop)]
+            if self.resending is not None:
+                loops.append(self._keep(self._resending, self._resend))
             if self.crawl.queue.names_tasks:
                 loops.append(self._keep_publishing())
         if ProcessRole.SCHEDULER in self.roles:
@@ -213,6 +223,7 @@ class Service:
         waiting = (
             self._scheduling,
             self._resyncing,
+            self._resending,
             self._watching,
             self._changing_limits,
             self._running_jobs,
@@ -340,6 +351,14 @@ class Service:
         if await run_once(self.crawl, "resync", write_snapshots):
             self.deliveries[0].nudge()
         return self.crawl.clock.now() + RESYNC_EVERY
+
+    async def _resend(self) -> datetime | None:
+        """Send delivered events again where that is asked for. Return when more may be sent."""
+        resending = self.resending
+        if resending is None or not await resending.is_asked_for():
+            return None
+        await run_once(self.crawl, "resend", lambda _: resending.send())
+        return await resending.next_at()
 
     async def _run_jobs(self) -> datetime | None:
         """Put back what vanished workers held, end runs past their deadline, and run the jobs that are due. Return when

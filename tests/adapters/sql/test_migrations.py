@@ -41,7 +41,22 @@ from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.wording import failure_text
 
 OTHERS = ("alembic_version", "sqlite_sequence")
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0013", "0012", "0014")
+REVISIONS = (
+    "0001",
+    "0002",
+    "0003",
+    "0004",
+    "0005",
+    "0006",
+    "0007",
+    "0008",
+    "0009",
+    "0010",
+    "0013",
+    "0012",
+    "0015",
+    "0016",
+)
 HEAD = REVISIONS[-1]
 NEXT = "0099"
 BREAKS = """

@@ -19,6 +19,7 @@ from tests.builders import (
     a_complete_product,
     a_grant,
     a_message,
+    a_resend,
     a_resync,
     a_task,
     an_agent,
@@ -46,6 +47,7 @@ from sellerwatch.kernel.ids import CaseId, ItemNo
 from sellerwatch.kernel.paging import Cursor
 from sellerwatch.outbox.message import MessageStatus, OutboxKind
 from sellerwatch.outbox.ports import MessageFilter
+from sellerwatch.outbox.resend import ResendChoice
 from sellerwatch.oversight.ports import AuditFilter
 from sellerwatch.oversight.retention import KeptRows
 
@@ -146,6 +148,19 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
     ),
     "snapshots that wait": (lambda tx: tx.resyncs.waiting(None), "(status=?)"),
     "resyncs that are not finished": (lambda tx: tx.resyncs.running(), "INDEX resyncs__uq_open_key (open_key>?)"),
+    "events that a resend has not come to": (lambda tx: tx.resends.next_events(a_resend(), 5), "rowid>?"),
+    "chosen events that a resend has not come to": (
+        lambda tx: tx.resends.next_events(a_resend(choice=ResendChoice((outbox_id(),))), 5),
+        "INDEX product_outbox__uq_outbox_id (outbox_id=?)",
+    ),
+    "the newest delivered event": (
+        lambda tx: tx.resends.witness([outbox_id()]),
+        "INDEX product_outbox__idx_status_created_at (status=?)",
+    ),
+    "events that a resend tries again": (
+        lambda tx: tx.resent_events.due(a_resend().resend_id, NOW, 5),
+        "INDEX resent_events__idx_resend_id_next_try_at (resend_id=? AND next_try_at<?)",
+    ),
     "runs that are going": (lambda tx: tx.executions.running(), f"INDEX {RUNS}idx_status (status=?)"),
     "the open run of a seller": (
         lambda tx: tx.executions.open_of(SELLER),

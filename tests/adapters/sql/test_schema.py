@@ -138,6 +138,12 @@ CATALOG = {
         "idx_seller_id": "seller_id",
         "idx_status": "status",
     },
+    "resends": {"uq_resend_id": "resend_id", "idx_status": "status"},
+    "resent_events": {
+        "uq_resend_id_outbox_id": "resend_id outbox_id",
+        "idx_resend_id_next_try_at": "resend_id next_try_at",
+        "idx_tried_at": "tried_at",
+    },
     "drift": {"uq_endpoint_path": "endpoint path"},
 }
 REPORTS = {
@@ -167,7 +173,7 @@ def seller(**changed: object) -> dict[str, object]:
 
 
 def test_there_are_the_tables_of_the_specification_and_those_of_our_own(migrated: Engine) -> None:
-    assert (len(CRAWL), len(POOL), len(SERVICE), len(CATALOG), len(REPORTS), len(PEOPLE)) == (8, 8, 11, 9, 3, 3)
+    assert (len(CRAWL), len(POOL), len(SERVICE), len(CATALOG), len(REPORTS), len(PEOPLE)) == (8, 8, 11, 11, 3, 3)
     assert set(inspect(migrated).get_table_names()) == set(TABLES) | {"alembic_version"}
 
 

@@ -24,7 +24,7 @@ class Console:
     admin: Person
     viewer: Person
     nobody: Person
-    office: ApiWorld
+    world: ApiWorld
 
     def person(self, who: str) -> Person:
         found: Person = getattr(self, who)
@@ -32,17 +32,17 @@ class Console:
 
 
 @pytest.fixture
-async def console(office: ApiWorld) -> Console:
-    hashed = await office.parts.passwords.hash(PASSWORD)
+async def console(world: ApiWorld) -> Console:
+    hashed = await world.parts.passwords.hash(PASSWORD)
     people = {"admin": Role.ADMIN, "viewer": Role.VIEWER}
 
     def work(tx: Transaction) -> None:
         for name, role in people.items():
             add_user(tx, a_context(), name, role, hashed)
 
-    await office.transact(work)
-    admin, viewer, nobody = (Person(office.admin.app) for _ in range(3))
-    made = Console(admin, viewer, nobody, office)
+    await world.transact(work)
+    admin, viewer, nobody = (Person(world.admin.app) for _ in range(3))
+    made = Console(admin, viewer, nobody, world)
     for name in people:
         seen = await made.person(name).log_in(name, PASSWORD)
         assert seen.status == 200, seen.words

@@ -43,11 +43,11 @@ CAUSES = {
 
 @pytest.mark.parametrize("code", CAUSES)
 async def test_the_cause_for_which_a_run_waits_is_on_every_page_of_it(console: Console, code: FailureCode) -> None:
-    await console.office.register_seller()
-    await console.office.add_run(done=1, waiting=1)
-    await console.office.transact(CAUSES[code])
+    await console.world.register_seller()
+    await console.world.add_run(done=1, waiting=1)
+    await console.world.transact(CAUSES[code])
     for language in ("en", "ko"):
-        listed = await console.office.viewer.ask("GET", "/api/v1/sellers", headers={"accept-language": language})
+        listed = await console.world.viewer.ask("GET", "/api/v1/sellers", headers={"accept-language": language})
         (waiting,) = [seller["openExecution"]["waiting"] for seller in listed.json["content"]]
         assert waiting["code"] == code
         await console.viewer.send("/preferences", language=language, back="/")

@@ -12,7 +12,7 @@ from .conftest import Console
 
 
 def is_paused(console: Console) -> bool:
-    return console.office.service.crawl.pause.everything
+    return console.world.service.crawl.pause.everything
 
 
 async def test_all_requests_are_paused_and_resumed_from_the_overview(console: Console) -> None:
@@ -33,7 +33,7 @@ async def test_all_requests_are_paused_and_resumed_from_the_overview(console: Co
 
 
 async def test_a_sellers_requests_are_paused_and_resumed_from_its_page(console: Console) -> None:
-    await console.office.register_seller()
+    await console.world.register_seller()
     page = await console.admin.see(f"/sellers/{SELLER}")
     assert f'href="/marketplace/pause?seller={SELLER}"' in page.text
     asked = await console.admin.see(f"/marketplace/pause?seller={SELLER}")
@@ -48,7 +48,7 @@ async def test_a_sellers_requests_are_paused_and_resumed_from_its_page(console: 
 
 
 async def test_a_sellers_page_says_that_everything_is_paused(console: Console) -> None:
-    await console.office.register_seller()
+    await console.world.register_seller()
     await console.admin.see("/")
     await console.admin.send("/marketplace/pause", seller="")
     assert "All requests to the marketplace are paused." in (await console.viewer.see(f"/sellers/{SELLER}")).words
@@ -71,7 +71,7 @@ async def test_only_an_administrator_is_asked_and_may(console: Console, verb: st
 
 
 async def test_an_endpoint_that_does_not_answer_is_on_the_overview_in_both_languages(console: Console) -> None:
-    await console.office.transact(lambda tx: answer_503(tx, Endpoint.DETAIL, NOW))
+    await console.world.transact(lambda tx: answer_503(tx, Endpoint.DETAIL, NOW))
     english = (await console.viewer.see("/")).words
     assert "1 endpoint of the marketplace does not answer" in english
     assert "product detail open The marketplace answered 503: an error on its side. now in 30 s" in english

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import pytest
 from tests.agents.outages import answer_503
-from tests.builders import MINUTE, NOW, SELLER, a_resync, execution_id, outbox_id, task_id
+from tests.builders import MINUTE, NOW, SELLER, a_resend, a_resent_event, a_resync, execution_id, outbox_id, task_id
 from tests.web.api_world import ONE, TWO, UNKNOWN_ID
 from tests.world import task_number
 
@@ -34,6 +34,7 @@ LISTS = (
     "/agents",
     "/quarantine",
     "/removals",
+    "/resends",
     "/resyncs",
     "/schedules",
     "/days",
@@ -92,29 +93,33 @@ async def test_nobody_is_led_to_the_log_in_and_back(console: Console) -> None:
 
 async def stocked(console: Console) -> list[str]:
     """Something of everything; the pages of it."""
-    practice = await console.office.crawled(products=3)
-    run = await console.office.add_run(7, ONE, done=2, failed=1)
-    await console.office.failed_messages(1, first=900)
-    await console.office.register_seller()
-    await console.office.add_waiting_run(8)
+    crawl = await console.world.crawled(products=3)
+    run = await console.world.add_run(7, ONE, done=2, failed=1)
+    await console.world.failed_messages(1, first=900)
+    await console.world.register_seller()
+    await console.world.add_waiting_run(8)
 
     def work(tx: Transaction) -> tuple[int, str]:
         product = tx.product_queries.page(seller_id=ONE, state=None, cursor=None, limit=1).content[0]
         event = tx.product_outbox.latest_of(product.product_id, 1)[0]
         return product.item_no, event.outbox_id
 
-    item, event = await console.office.transact(work)
+    item, event = await console.world.transact(work)
     resync = a_resync()
-    await console.office.transact(lambda tx: tx.resyncs.add(resync))
+    await console.world.transact(lambda tx: tx.resyncs.add(resync))
+    resend, answer = a_resend(), a_resent_event()
+    await console.world.transact(lambda tx: tx.resends.add(resend))
+    await console.world.transact(lambda tx: tx.resent_events.save([answer]))
     # A list page was read, and nothing else of its products yet.
-    await practice.start(TWO)
-    await practice.absorb([practice.judged(taken) for taken in await practice.claim(1)])
-    unread = practice.world.listing(TWO, 0, 1)[0]
-    assert practice.world.count(ONE) == 3
+    await crawl.start(TWO)
+    await crawl.absorb([crawl.judged(taken) for taken in await crawl.claim(1)])
+    unread = crawl.world.listing(TWO, 0, 1)[0]
+    assert crawl.world.count(ONE) == 3
     return [
         *LISTS,
         f"/sellers/{ONE}",
         f"/resyncs/{resync.resync_id}",
+        f"/resends/{resend.resend_id}",
         f"/executions/{run.execution_id}",
         f"/executions/{execution_id(8)}",
         f"/why/run/{execution_id(8)}",
@@ -134,6 +139,10 @@ async def stocked(console: Console) -> list[str]:
         "/sellers?fresh=never",
         "/sellers?search=seller",
         "/agents?sort=health",
+        "/agents?sort=429&hours=24&circuit=OPEN",
+        "/agents/tokens?sort=renewal",
+        "/tasks/ages",
+        "/settings/retention",
     ]
 
 
@@ -153,6 +162,8 @@ QUESTIONS = (
     "/agents/1/remove",
     f"/products/resync?seller={ONE}",
     f"/resyncs/{a_resync().resync_id}/cancel",
+    "/outbox/resend",
+    f"/resends/{a_resend().resend_id}/cancel",
 )
 
 
@@ -232,8 +243,8 @@ async def test_each_person_has_their_language_and_theme(console: Console) -> Non
 
 @pytest.mark.parametrize(("language", "said"), [("en", "It resumes automatically"), ("ko", "자동으로 재개됩니다")])
 async def test_a_paused_run_says_when_it_is_checked_again(console: Console, language: str, said: str) -> None:
-    await console.office.register_seller()
-    run = await console.office.add_run(waiting=1)
+    await console.world.register_seller()
+    run = await console.world.add_run(waiting=1)
     due = NOW + timedelta(hours=1)
 
     def pause(tx: Transaction) -> None:
@@ -241,7 +252,7 @@ async def test_a_paused_run_says_when_it_is_checked_again(console: Console, lang
         tx.tasks.save([replace(task, available_at=due)], NOW)
         tx.run_notes.add(run.execution_id, {(NoteKind.PAUSED, "why"): 1, (NoteKind.RECHECK, task.task_id): 1})
 
-    await console.office.transact(pause)
+    await console.world.transact(pause)
     await console.viewer.send("/preferences", language=language, back="/")
     seen = await console.viewer.see(f"/executions/{run.execution_id}")
     assert said in seen.words
@@ -249,8 +260,8 @@ async def test_a_paused_run_says_when_it_is_checked_again(console: Console, lang
 
 
 async def test_a_run_that_waits_to_start_shows_its_tries_its_cause_and_its_next_try(console: Console) -> None:
-    await console.office.register_seller()
-    await console.office.add_waiting_run()
+    await console.world.register_seller()
+    await console.world.add_waiting_run()
     for path in ("/", f"/executions/{execution_id()}", f"/why/run/{execution_id()}"):
         seen = await console.viewer.see(path)
         cause = "cannot be reached (connection refused)."
@@ -266,20 +277,20 @@ async def test_a_run_that_waits_to_start_shows_its_tries_its_cause_and_its_next_
 
 
 async def test_a_run_that_an_outage_stops_says_so_wherever_it_is_shown(console: Console) -> None:
-    await console.office.register_seller()
-    await console.office.add_run(done=1, waiting=1)
+    await console.world.register_seller()
+    await console.world.add_run(done=1, waiting=1)
     sentence = "The marketplace's detail endpoint does not answer"
     pages = ("/", "/sellers", f"/sellers/{SELLER}", "/executions", f"/executions/{execution_id()}")
     for path in pages:
         assert sentence not in (await console.viewer.see(path)).words, path
-    await console.office.transact(lambda tx: answer_503(tx, Endpoint.DETAIL, NOW))
+    await console.world.transact(lambda tx: answer_503(tx, Endpoint.DETAIL, NOW))
     for path in pages:
         assert sentence in (await console.viewer.see(path)).words, path
 
 
 async def test_why_tasks_failed_is_said_with_whose_fault_it_was(console: Console) -> None:
-    await console.office.register_seller()
-    await console.office.add_run(done=1, failed=2)
+    await console.world.register_seller()
+    await console.world.add_run(done=1, failed=2)
     noted, failed = task_id(task_number()), task_id(task_number() + 1)
 
     def work(tx: Transaction) -> None:
@@ -287,7 +298,7 @@ async def test_why_tasks_failed_is_said_with_whose_fault_it_was(console: Console
         assert task is not None
         tx.tasks.save([replace(task, note=TaskNote.FOREIGN)], NOW)
 
-    await console.office.transact(work)
+    await console.world.transact(work)
     sentence = "The marketplace answered 503: an error on its side."
     for path in (f"/executions/{execution_id()}", f"/why/task/{failed}"):
         seen = await console.viewer.see(path)

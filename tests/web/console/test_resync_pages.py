@@ -8,7 +8,7 @@ from .conftest import Console
 
 
 async def test_a_resync_is_previewed_asked_for_and_cancelled(console: Console) -> None:
-    await console.office.crawled(3)
+    await console.world.crawled(3)
     assert 'href="/products/resync"' in (await console.admin.see("/products")).text
     asked = await console.admin.see(f"/products/resync?seller={ONE}&since=2020-01-01T00:00")
     assert "3 snapshots are sent." in asked.words

@@ -42,14 +42,14 @@ DEEDS = _deeds()
 
 
 async def test_every_form_is_refused_to_a_viewer_and_changes_nothing(console: Console) -> None:
-    await console.office.register_seller()
-    before = await console.office.all_rows()
+    await console.world.register_seller()
+    before = await console.world.all_rows()
     await console.viewer.see("/")
     for path in DEEDS:
         seen = await console.viewer.send(path, **FILLED)
         assert seen.status == 403, (path, seen.status)
         assert "role" in seen.words
-    assert await console.office.all_rows() == before
+    assert await console.world.all_rows() == before
 
 
 @pytest.mark.parametrize("cookie", ["bnVsbA==", "WyJvayJd", "WyJvayIsIDEsIDJd", "WyJvayIsIG51bGxd", "e30=", "x", "é"])
@@ -60,13 +60,13 @@ async def test_a_toast_that_is_none_is_passed_over(console: Console, cookie: str
 
 @pytest.mark.parametrize("token", ["", "0" * 64, "한"])
 async def test_a_form_without_this_log_ins_token_changes_nothing(console: Console, token: str) -> None:
-    await console.office.register_seller()
-    before = await console.office.all_rows()
+    await console.world.register_seller()
+    before = await console.world.all_rows()
     console.admin.token = token
     for path in DEEDS:
         seen = await console.admin.send(path, **FILLED)
         assert seen.status == 403, (path, seen.status)
-    assert await console.office.all_rows() == before
+    assert await console.world.all_rows() == before
 
 
 async def test_a_form_that_another_site_sent_is_refused_even_with_the_token(console: Console) -> None:
@@ -78,7 +78,7 @@ async def test_a_form_that_another_site_sent_is_refused_even_with_the_token(cons
 
 
 async def test_a_token_of_another_log_in_is_no_good(console: Console) -> None:
-    other = Person(console.office.admin.app)
+    other = Person(console.world.admin.app)
     await other.log_in("admin", PASSWORD)
     await other.see("/")
     console.admin.token = other.token
@@ -87,7 +87,7 @@ async def test_a_token_of_another_log_in_is_no_good(console: Console) -> None:
 
 async def test_the_console_takes_forms_and_the_api_does_not(console: Console) -> None:
     form = {"content-type": "application/x-www-form-urlencoded"}
-    reply = await console.office.admin.ask("POST", "/api/v1/sellers", raw=b"sellerId=x&name=x", headers=form)
+    reply = await console.world.admin.ask("POST", "/api/v1/sellers", raw=b"sellerId=x&name=x", headers=form)
     assert reply.status == 400
 
 
@@ -121,9 +121,9 @@ async def test_the_cookie_cannot_be_read_by_a_script_and_is_no_api_token(console
     assert "HttpOnly" in cookie
     assert "SameSite=lax" in cookie
     sealed = console.nobody.cookies[COOKIE]
-    reply = await console.office.with_token(sealed).get("/api/v1/sellers")
+    reply = await console.world.with_token(sealed).get("/api/v1/sellers")
     assert reply.status == 401
-    console.nobody.cookies[COOKIE] = console.office.admin.token or ""
+    console.nobody.cookies[COOKIE] = console.world.admin.token or ""
     assert 'name="password"' in (await console.nobody.see("/")).text
 
 
@@ -134,7 +134,7 @@ async def test_the_cookie_is_good_for_the_stream_and_for_no_other_part_of_the_ap
 
 
 async def test_a_log_in_ends_with_its_time_and_is_renewed_by_use(console: Console) -> None:
-    clock, login = console.office.clock, timedelta(seconds=console.office.parts.settings.login_seconds)
+    clock, login = console.world.clock, timedelta(seconds=console.world.parts.settings.login_seconds)
     clock.time += login * 0.6
     assert 'name="password"' not in (await console.admin.see("/")).text
     clock.time += login * 0.6
@@ -146,7 +146,7 @@ async def test_a_log_in_ends_with_its_time_and_is_renewed_by_use(console: Consol
 
 
 async def test_even_a_log_in_in_use_ends_after_half_a_day(console: Console) -> None:
-    clock = console.office.clock
+    clock = console.world.clock
     for _ in range(30):
         clock.time += timedelta(minutes=31)
         if 'name="password"' in (await console.admin.see("/")).text:
@@ -159,7 +159,7 @@ async def test_who_is_removed_or_gets_another_role_is_out_at_once(console: Conso
         set_role(tx, a_context(), "admin", Role.VIEWER)
         remove_user(tx, a_context(), "viewer")
 
-    await console.office.transact(work)
+    await console.world.transact(work)
     for person in (console.admin, console.viewer):
         assert 'name="password"' in (await person.see("/")).text
 
@@ -177,7 +177,7 @@ async def test_a_wrong_password_is_told_in_one_sentence_and_slows_down(console: 
         seen = await console.nobody.ask("POST", "/login", {"user": "admin", "password": "no such horse"})
         said.add((seen.status, "retry-after" in seen.headers))
     assert said == {(401, False), (429, True)}
-    unknown = await Person(console.office.admin.app).ask("POST", "/login", {"user": "ghost", "password": "x"})
+    unknown = await Person(console.world.admin.app).ask("POST", "/login", {"user": "ghost", "password": "x"})
     assert unknown.status == 401
 
 
@@ -187,8 +187,8 @@ async def test_a_one_time_password_leads_to_choosing_another(console: Console) -
         assert user is not None
         tx.users.save(replace(user, must_change=True))
 
-    await console.office.transact(work)
-    person = Person(console.office.admin.app)
+    await console.world.transact(work)
+    person = Person(console.world.admin.app)
     seen = await person.log_in("admin", PASSWORD)
     assert 'name="new_password"' in seen.text
     given = {"user": "admin", "password": PASSWORD}
@@ -203,7 +203,7 @@ async def test_where_nobody_can_log_in_the_door_says_how_to_change_that(console:
         for user in tx.users.everyone():
             remove_user(tx, a_context(), user.name)
 
-    await console.office.transact(work)
+    await console.world.transact(work)
     assert "sellerwatch auth user add" in (await console.nobody.see("/")).words
 
 
@@ -243,13 +243,13 @@ async def test_with_the_database_away_pages_say_what_is_down(
 
 
 async def test_with_the_product_server_away_the_pages_say_so(console: Console) -> None:
-    await console.office.failed_messages(2)
+    await console.world.failed_messages(2)
 
     def work(tx: Transaction) -> None:
         channel = tx.channels.get(OutboxKind.PRODUCT)
         tx.channels.save(replace(channel, state=CircuitState.OPEN, opened_at=NOW, reason="no answer: refused"), NOW)
 
-    await console.office.transact(work)
+    await console.world.transact(work)
     seen = await console.viewer.see("/")
     assert "receiver down" in seen.words
     assert "The product server does not take events" in seen.words
@@ -269,7 +269,7 @@ async def test_what_is_done_is_on_the_trail_under_the_persons_name(console: Cons
     await console.admin.see("/agents/1")
     seen = await console.admin.send("/agents/1/suspend", hours="2", reason="looking into it")
     assert "Agent #1 was suspended." in seen.words
-    entry = (await console.office.read(lambda tx: tx.audit.newest(limit=1, subject_type="agent")))[0]
+    entry = (await console.world.read(lambda tx: tx.audit.newest(limit=1, subject_type="agent")))[0]
     assert (entry.actor, entry.action) == ("console:admin", "agent.suspend")
     seen = await console.admin.send("/agents/1/suspend", back="/agents/1")
     seen = await console.admin.send("/agents/1/recover", back="/agents/1")

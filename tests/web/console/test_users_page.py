@@ -14,7 +14,7 @@ async def test_an_administrator_adds_a_user_who_then_chooses_a_password(console:
     added = await console.admin.send("/add-user", name="Minji", role="viewer", password=ONE_TIME)
     assert "The user was added." in added.words
     assert "one-time" in added.words
-    minji = Person(console.office.admin.app)
+    minji = Person(console.world.admin.app)
     assert 'name="new_password"' in (await minji.log_in("minji", ONE_TIME)).text
     seen = await minji.send("/password", user="minji", password=ONE_TIME, new_password=OWN)
     assert (seen.status, seen.path) == (200, "/")

@@ -11,7 +11,7 @@ from yarl import URL
 
 from sellerwatch.adapters.http.signing import signature_header, signing_keys
 from sellerwatch.kernel.retry_after import retry_after
-from sellerwatch.outbox.message import Message
+from sellerwatch.outbox.ports import EventBody
 from sellerwatch.outbox.receipt import Receipt
 
 #: More of an answer is not read; a longer one costs its connection, not our memory.
@@ -22,7 +22,7 @@ _KEEP_ALIVE = 4.0
 
 
 class HttpReceiver:
-    """Implements `outbox.ports.Receiver`. The first delivery opens connections; `close` closes them.
+    """Implements `outbox.ports.EventReceiver`. The first delivery opens connections; `close` closes them.
 
     `secrets` is the setting: one secret, or several during a rotation, separated by spaces or commas; none: unsigned.
     Redirects are not followed: one would send the body to an address that was not configured. `read` is the longest
@@ -46,7 +46,7 @@ class HttpReceiver:
         self._longest_wait = longest_wait
         self._session: aiohttp.ClientSession | None = None
 
-    async def deliver(self, message: Message, now: datetime) -> Receipt:
+    async def deliver(self, message: EventBody, now: datetime) -> Receipt:
         try:
             return await self._post(message, now)
         except aiohttp.ConnectionTimeoutError:
@@ -65,7 +65,7 @@ class HttpReceiver:
             await self._session.close()
             self._session = None
 
-    async def _post(self, message: Message, now: datetime) -> Receipt:
+    async def _post(self, message: EventBody, now: datetime) -> Receipt:
         body = message.payload.encode()
         # As a stream where it is large: aiohttp takes it in pieces only then.
         data = body if len(body) <= LARGE_BODY else io.BytesIO(body)
@@ -79,7 +79,7 @@ class HttpReceiver:
             wait = retry_after(response.headers.get("Retry-After"), now, self._longest_wait)
             return Receipt.of_answer(response.status, beginning, wait)
 
-    def _headers(self, message: Message, body: bytes, now: datetime) -> dict[str, str]:
+    def _headers(self, message: EventBody, body: bytes, now: datetime) -> dict[str, str]:
         timestamp = int(now.timestamp())
         headers = {
             "Content-Type": "application/json; charset=utf-8",

@@ -259,6 +259,7 @@ class _HttpConnection(asyncio.Protocol):
         self._answer: asyncio.Future[Reply] | None = None
         self._began = self._heard = 0.0
         self._stay = _KEPT_SECONDS
+        self._unread = select.poll()
 
     def ask(self, request: bytes, began: float) -> asyncio.Future[Reply]:
         """Send it; the answer comes with the future, and the connection is free again just before."""
@@ -275,9 +276,7 @@ class _HttpConnection(asyncio.Protocol):
 
     def has_unread_bytes(self) -> bool:
         """Return whether bytes have arrived that the loop has not read yet, the end of the connection included."""
-        unread = select.poll()
-        unread.register(self._transport.get_extra_info("socket").fileno(), select.POLLIN)
-        return bool(unread.poll(0))
+        return bool(self._unread.poll(0))
 
     def is_overdue(self, now: float, silence: float, whole: float) -> bool:
         return self._answer is not None and (now - self._heard >= silence or now - self._began >= whole)
@@ -289,6 +288,7 @@ class _HttpConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        self._unread.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
         self._owner.opened(self)
 
     def data_received(self, data: bytes) -> None:

@@ -19,8 +19,8 @@ WHERE o.status = 'WAITING' AND o.seller_id = :seller_id AND o.next_attempt_at <=
 ORDER BY o.next_attempt_at, o.id LIMIT :limit
 """
 
-# The sellers with waiting messages, from one to the next by the index, however many messages each has; and when the next
-# of each that is first of its subject becomes due.
+# The sellers with waiting messages, from one to the next by the index, however many messages each has; and when the
+# next of each that is first of its subject becomes due.
 WAITING_SELLERS = """
 WITH RECURSIVE sellers(seller_id) AS (
     SELECT MIN(w.seller_id) FROM {outbox} w WHERE w.status = 'WAITING'

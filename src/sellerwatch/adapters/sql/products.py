@@ -286,4 +286,4 @@ class SqlProductBodies(Repository):
 
 
 def _product(row: AnyRow) -> Product:
-    return make_with(Product, **PRODUCT.by_name(row))
+    return make_with(Product, PRODUCT.by_name(row))

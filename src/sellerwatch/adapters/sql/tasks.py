@@ -12,7 +12,7 @@ from sellerwatch.adapters.sql.columns import Columns
 from sellerwatch.adapters.sql.engine import time_of
 from sellerwatch.adapters.sql.paging import PageQuery, read_page
 from sellerwatch.adapters.sql.statements import AnyRow, Repository
-from sellerwatch.crawling.ports import TaskFilter
+from sellerwatch.crawling.ports import TaskAges, TaskFilter
 from sellerwatch.crawling.task import OPEN_STATES, READY_STATES, Purpose, Task, TaskStatus, TaskType
 from sellerwatch.kernel.failure import Failure, failure_columns
 from sellerwatch.kernel.fast_values import make_with
@@ -217,6 +217,14 @@ class SqlTaskQueries(Repository):
         rows = self._db.rows(f"{COUNT} {f'WHERE {where}' if where else ''} GROUP BY seller_id, task_type", given)
         return {(SellerId(row[0]), TaskType(row[1])): row[2] for row in rows}
 
+    def ages(self, since: Sequence[datetime]) -> Mapping[TaskStatus, TaskAges]:
+        younger = ", ".join(f"SUM(created_at > :since{n})" for n in range(len(since)))
+        given = {f"since{n}": at for n, at in enumerate(since)}
+        rows = self._db.rows(
+            f"SELECT status, COUNT(*), MIN(created_at), {younger} FROM crawler_tasks GROUP BY status", given
+        )
+        return {TaskStatus(row[0]): TaskAges(row[1], time_of(row[2]), tuple(map(int, row[3:]))) for row in rows}
+
 
 class SqlRunTasks(Repository):
     def open_of(self, execution_id: ExecutionId, statuses: Sequence[TaskStatus]) -> Sequence[Task]:
@@ -321,4 +329,4 @@ def _page_query(choice: TaskFilter) -> PageQuery:
 def task_of(row: AnyRow) -> Task:
     values = TASK.by_name(row)
     values["is_final"] = values["status"] is TaskStatus.FAILED
-    return make_with(Task, **values)
+    return make_with(Task, values)

@@ -33,6 +33,7 @@ from sellerwatch.adapters.sql.permits import SqlPermits, SqlRequestWindows
 from sellerwatch.adapters.sql.pool_report import SqlPoolReport
 from sellerwatch.adapters.sql.products import SqlProductBodies, SqlProductQueries, SqlProducts, SqlReadTimes
 from sellerwatch.adapters.sql.quarantine import SqlDrift, SqlHeldParts, SqlQuarantine, SqlRemovals
+from sellerwatch.adapters.sql.resends import SqlResends, SqlResentEvents
 from sellerwatch.adapters.sql.resyncs import SqlResyncs
 from sellerwatch.adapters.sql.sellers import SqlSchedules, SqlSellers
 from sellerwatch.adapters.sql.statements import Db, open_db
@@ -91,6 +92,8 @@ class Transaction:
     channels = table(SqlChannels)
     seller_circuits = table(SqlSellerCircuits)
     attempts = table(SqlAttempts)
+    resends = table(SqlResends)
+    resent_events = table(SqlResentEvents)
     audit = table(SqlAuditTrail)
     activity = table(SqlActivity)
     users = table(SqlUsers)

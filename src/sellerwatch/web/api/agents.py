@@ -8,15 +8,19 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from pydantic import Field, StrictInt, StrictStr
 
-from sellerwatch.agents import commands, pool_status, queries
+from sellerwatch.agents import agent_list, budget_history, commands, open_circuits, pool_status, queries
 from sellerwatch.agents.agent import LONGEST_REASON, AgentName, AgentStatus
+from sellerwatch.agents.agent_list import AgentChoice, AgentListView, AgentSort
+from sellerwatch.agents.budget_history import BudgetHistoryView
 from sellerwatch.agents.commands import AddedAgentView, ChangedAgentsView
+from sellerwatch.agents.open_circuits import OpenCircuitsView
 from sellerwatch.agents.pool_status import PoolStatusView
-from sellerwatch.agents.queries import AgentDetailView, AgentListView
+from sellerwatch.agents.queries import AgentDetailView
 from sellerwatch.agents.recount import RecountedView
+from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.operations.recount import recount_pool
 from sellerwatch.web.api.authorization import DryRunSession, ViewerSession
-from sellerwatch.web.api.cursors import MOST_NAMED
+from sellerwatch.web.api.cursors import MOST_NAMED, Since, Until, utc
 from sellerwatch.web.api.errors import refusals
 from sellerwatch.web.api.models import RequestModel
 from sellerwatch.web.api.view_route import ViewRoute
@@ -59,9 +63,31 @@ async def show_pool_status(session: ViewerSession) -> PoolStatusView:
 
 
 @router.get("")
-async def list_agents(session: ViewerSession, status: Annotated[AgentStatus | None, Query()] = None) -> AgentListView:
-    """Every agent by its number: health, budget used in the window, circuit, token's age, and why it cannot work."""
-    return await session.ask(queries.list_agents, session.pool, status)
+async def list_agents(
+    session: ViewerSession,
+    status: Annotated[AgentStatus | None, Query()] = None,
+    circuit: Annotated[CircuitState | None, Query()] = None,
+    sort: Annotated[AgentSort, Query()] = AgentSort.NUMBER,
+    since: Since = None,
+    until: Until = None,
+    limited: Annotated[bool, Query(description="Only agents that were answered 429 in the time.")] = False,
+    limit: Annotated[int | None, Query(ge=1, le=1000, description="The first so many.")] = None,
+) -> AgentListView:
+    """Agents: health, budget used in the window, circuit, token's age, why one cannot work, its requests in a time."""
+    choice = AgentChoice(status, circuit, sort, utc(since), utc(until), limited=limited, limit=limit)
+    return await session.ask(agent_list.list_agents, session.pool, choice)
+
+
+@router.get("/circuits")
+async def list_open_circuits(session: ViewerSession) -> OpenCircuitsView:
+    """Circuits that are not closed: since when, until when, and after which failures."""
+    return await session.ask(open_circuits.list_open_circuits, session.pool)
+
+
+@router.get("/budget")
+async def show_budget(session: ViewerSession) -> BudgetHistoryView:
+    """The budget that is used and left: now, and every quarter of an hour of the last day."""
+    return await session.ask(budget_history.budget_history, session.pool)
 
 
 @router.post("", status_code=201, responses=refusals(409))

@@ -31,6 +31,7 @@ TAGS = (
     ("tasks", "The requests of a run."),
     ("products", "What was found, with its parts and its history."),
     ("outbox", "Events on their way to the product server."),
+    ("resends", "Delivered events, sent again."),
     ("agents", "The pool of identities."),
     ("changes", "What changed: prices, stock, options, new and gone products."),
     ("quarantine", "Changes that wait for an operator."),

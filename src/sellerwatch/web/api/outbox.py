@@ -8,13 +8,16 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field, StrictBool, StrictStr
 
-from sellerwatch.kernel.ids import OutboxId
+from sellerwatch.kernel.ids import ItemNo, OutboxId
 from sellerwatch.kernel.views import CursorPageView
 from sellerwatch.operations import outbox as operations
+from sellerwatch.operations import ping
+from sellerwatch.operations.resends import StartedResendView, start_resend
 from sellerwatch.operations.session import OperationSession
 from sellerwatch.outbox import commands, queries
 from sellerwatch.outbox.commands import MessageAction, MovedMessagesView
 from sellerwatch.outbox.message import MessageStatus, OutboxKind
+from sellerwatch.outbox.ping import PingView
 from sellerwatch.outbox.ports import MessageFilter
 from sellerwatch.outbox.queries import (
     AN_ID,
@@ -25,6 +28,7 @@ from sellerwatch.outbox.queries import (
     MessageView,
     OutboxesView,
 )
+from sellerwatch.outbox.resend import ResendChoice
 from sellerwatch.web.api.authorization import AdminSession, ViewerSession
 from sellerwatch.web.api.context import parts_of
 from sellerwatch.web.api.cursors import (
@@ -61,6 +65,20 @@ class ChooseBody(RequestModel):
     event_type: StrictStr | None = Field(None, min_length=1, max_length=50)
     since: datetime | None = Field(None, strict=False, examples=["2026-11-15T06:00:00Z"])
     until: datetime | None = Field(None, strict=False)
+
+
+class ResendBody(RequestModel):
+    """By ids, or by a choice of delivered events: `allDelivered`, or what narrows it."""
+
+    outbox_ids: list[StrictStr] | None = Field(None, max_length=MOST_NAMED, examples=[[AN_ID]])
+    all_delivered: StrictBool = False
+    seller_id: StrictStr | None = Field(None, max_length=100)
+    event_type: StrictStr | None = Field(None, min_length=1, max_length=50)
+    item_no: int | None = Field(None, ge=1, le=ItemNo.LARGEST, examples=[900000001])
+    since: datetime | None = Field(
+        None, strict=False, description="Delivered then or later.", examples=["2026-11-15T06:00:00Z"]
+    )
+    until: datetime | None = Field(None, strict=False, description="Delivered before then.")
 
 
 class PauseBody(RequestModel):
@@ -126,6 +144,32 @@ async def pause_outbox(session: AdminSession, body: PauseBody, dry_run: DryRun =
 async def resume_outbox(session: AdminSession, body: ResumeBody, dry_run: DryRun = False) -> ChannelView:
     """Send again after a pause. Where the circuit is open, one message is sent at once as a probe."""
     return await session.run(commands.resume, body.kind, dry_run)
+
+
+@router.post("/resend", status_code=202, responses=refusals(404, 409))
+async def resend_messages(session: AdminSession, body: ResendBody, dry_run: DryRun = False) -> StartedResendView:
+    """Ask for delivered events to be sent again, with the keys and bodies that they had. They stay COMPLETED.
+
+    They are sent beside new events, within the receiver's rate: `GET /api/v1/resends/{resendId}` says how far it is.
+    """
+    chosen = any((body.all_delivered, body.seller_id, body.event_type, body.item_no, body.since, body.until))
+    one_way(body.outbox_ids, "outboxIds", chosen=chosen)
+    item_no = None if body.item_no is None else ItemNo(body.item_no)
+    choice = ResendChoice(
+        tuple(OutboxId.parse(outbox_id) for outbox_id in dict.fromkeys(body.outbox_ids or ())),
+        seller_of(body.seller_id),
+        body.event_type,
+        item_no,
+        utc(body.since),
+        utc(body.until),
+    )
+    return await session.run(start_resend, choice, dry_run=dry_run)
+
+
+@router.post("/ping", responses=refusals(409))
+async def ping_receiver(session: AdminSession) -> PingView:
+    """Send a signed PING to the receiver at once and show its answer. No product and no event is touched."""
+    return await ping.ping_receiver(session)
 
 
 @router.get("/{outboxId}", responses=refusals(404))

@@ -11,7 +11,7 @@ from sellerwatch.crawling import commands, queries
 from sellerwatch.crawling.commands import MOST_RETRIED
 from sellerwatch.crawling.ports import TaskFilter
 from sellerwatch.crawling.task import TaskStatus, TaskType
-from sellerwatch.crawling.views import A_TASK_ID, RetriedTasksView, RetriedTaskView, TaskView
+from sellerwatch.crawling.views import A_TASK_ID, RetriedTasksView, RetriedTaskView, TaskAgesView, TaskView
 from sellerwatch.kernel.bulk import BulkResultView
 from sellerwatch.kernel.ids import ExecutionId, TaskId
 from sellerwatch.kernel.views import CursorPageView
@@ -83,6 +83,12 @@ async def retry_tasks(
         raise unreadable("cursor", "cursor_for_choice")
     task_ids = [TaskId.parse(task_id) for task_id in body.task_ids]
     return await session.run(commands.retry_tasks, task_ids, session.deadline, dry_run=dry_run)
+
+
+@router.get("/ages")
+async def list_task_ages(session: ViewerSession) -> TaskAgesView:
+    """Tasks in each status by their age: what waits for long is stuck."""
+    return await session.ask(queries.list_task_ages)
 
 
 @router.get("/dead-letters", responses=refusals(409))

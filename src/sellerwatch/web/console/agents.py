@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 
 from fastapi import APIRouter
@@ -10,26 +10,27 @@ from starlette.responses import Response
 
 from sellerwatch.agents import commands, pool_status, queries
 from sellerwatch.agents.agent import AgentName, AgentStatus
+from sellerwatch.agents.agent_list import AgentChoice, AgentSort, ListedAgentView, list_agents
 from sellerwatch.agents.agent_status import CircuitEventView
+from sellerwatch.agents.budget_history import BudgetHistoryView, budget_history
 from sellerwatch.agents.commands import ChangedAgentsView
+from sellerwatch.agents.open_circuits import OpenCircuitView, list_open_circuits
 from sellerwatch.agents.pool_status import PoolStatusView
 from sellerwatch.agents.queries import AgentDetailView, AgentView
+from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.operations.recount import recount_pool
 from sellerwatch.reports.agent_minutes import AgentMinutesView, agent_minutes
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.audit import ENTRIES
-from sellerwatch.web.console.page_request import Admin, Viewer, Visit, number_of
+from sellerwatch.web.console.page_request import Admin, Viewer, Visit, number_of, one_of
 from sellerwatch.web.console.rendering import PageRoute, ask_first, go, refuse, show
 from sellerwatch.web.console.tables import Chart, Columns, Filter, Table
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 LONGEST_SUSPENSION_HOURS = 24 * 365
-SORTS: dict[str, Callable[[AgentView], tuple[int, int]]] = {
-    "number": lambda agent: (agent.number, 0),
-    "health": lambda agent: (agent.health_score, agent.number),
-    "budget": lambda agent: (agent.budget.left, agent.number),
-}
+#: Times in which requests can be counted, in hours.
+RANGES = (1, 24, 168)
 
 
 def why_of(agent: AgentView) -> str | None:
@@ -46,20 +47,45 @@ def _state(state: str | None) -> tables.Cell:
     return tables.text(None) if state is None else tables.pill(state, "circuit")
 
 
-AGENTS: Columns[AgentView] = {
+AGENTS: Columns[ListedAgentView] = {
     "agent": lambda agent: tables.text(f"#{agent.number}", f"/agents/{agent.number}"),
+    "user_agent": lambda agent: tables.raw(agent.user_agent),
     "status": lambda agent: tables.pill(agent.status),
     "health": lambda agent: tables.number(agent.health_score),
     "used": lambda agent: tables.number(agent.budget.used),
     "left": lambda agent: tables.number(agent.budget.left),
     "circuit": lambda agent: tables.pill(agent.circuit.state, "circuit"),
     "token": lambda agent: tables.said(f"token.{agent.token_age}"),
-    "429": lambda agent: tables.number(agent.too_many_last_hour),
+    "requests": lambda agent: tables.number(agent.requests),
+    "failed": lambda agent: tables.number(agent.failed),
+    "success_rate": lambda agent: tables.number(agent.success_rate),
+    "429": lambda agent: tables.number(agent.too_many),
+    "last_429": lambda agent: tables.when(agent.last_too_many_at),
     "why": _why,
     "back": lambda agent: tables.when(agent.back_at),
 }
+TOKENS: Columns[ListedAgentView] = {
+    "agent": lambda agent: tables.text(f"#{agent.number}", f"/agents/{agent.number}"),
+    "user_agent": lambda agent: tables.raw(agent.user_agent),
+    "token": lambda agent: tables.said(f"token.{agent.token_age}"),
+    "issued": lambda agent: tables.when(agent.token.issued_at if agent.token else None),
+    "expires": lambda agent: tables.when(agent.token.expires_at if agent.token else None),
+    "renewal": lambda agent: tables.when(agent.token.next_refresh_at if agent.token else None),
+    "renewals_failed": lambda agent: tables.number(agent.token.failures_in_a_row if agent.token else None),
+}
+TOKEN_SORTS = (AgentSort.TOKEN_AGE, AgentSort.RENEWAL, AgentSort.RENEWAL_FAILURES)
+OPEN_CIRCUITS: Columns[OpenCircuitView] = {
+    "agent": lambda circuit: tables.text(f"#{circuit.number}", f"/agents/{circuit.number}"),
+    "user_agent": lambda circuit: tables.raw(circuit.user_agent),
+    "circuit": lambda circuit: tables.pill(circuit.state, "circuit"),
+    "open_since": lambda circuit: tables.when(circuit.since),
+    "probe_at": lambda circuit: tables.when(circuit.until),
+    "led_by": lambda circuit: tables.raw(", ".join(str(each.status or each.outcome) for each in circuit.failures)),
+}
 CIRCUIT_EVENTS: Columns[CircuitEventView] = {
     "time": lambda event: tables.when(event.at),
+    "what": lambda event: tables.said(f"event.{event.event_type}"),
+    "answer": lambda event: tables.raw(event.status or event.outcome),
     "before": lambda event: _state(event.from_state),
     "after": lambda event: _state(event.to_state),
 }
@@ -67,12 +93,18 @@ CIRCUIT_EVENTS: Columns[CircuitEventView] = {
 
 @router.get("/agents")
 async def agents(visit: Viewer) -> Response:
-    status, sort = visit.asked("status"), visit.asked("sort")
+    status, sort, circuit = visit.asked("status"), visit.asked("sort"), visit.asked("circuit")
+    hours = next((each for each in RANGES if str(each) == visit.asked("hours")), None)
     session = visit.operations
     pool = await session.ask(pool_status.pool_status, session.pool)
-    known = await session.ask(queries.list_agents, session.pool, None)
-    shown = [agent for agent in known.content if not status or agent.status == status]
-    shown.sort(key=SORTS.get(sort, SORTS["number"]))
+    choice = AgentChoice(
+        one_of(AgentStatus, status),
+        one_of(CircuitState, circuit),
+        one_of(AgentSort, sort) or AgentSort.NUMBER,
+        None if hours is None else visit.now - timedelta(hours=hours),
+    )
+    shown = (await session.ask(list_agents, session.pool, choice)).content
+    opened = await session.ask(list_open_circuits, session.pool)
     return show(
         visit,
         "agents.html",
@@ -80,10 +112,40 @@ async def agents(visit: Viewer) -> Response:
         shown=shown,
         why_of=why_of,
         table=Table.of("agents", shown, AGENTS, "agents.none_found", caption="nav.agents"),
+        circuits=Table.of("circuits", opened.content, OPEN_CIRCUITS, "circuits.none", caption="circuits.title"),
+        budget_chart=_budget_chart(await session.ask(budget_history, session.pool)),
         fields=[
             Filter("status", "col.status", status, [(s, f"status.{s}") for s in AgentStatus]),
-            Filter("sort", "agents.sort", sort, [(s, f"agents.by_{s}") for s in SORTS]),
+            Filter("circuit", "col.circuit", circuit, [(s, f"circuit.{s}") for s in CircuitState]),
+            Filter("hours", "agents.time", visit.asked("hours"), [(str(n), f"agents.of.{n}") for n in RANGES]),
+            Filter("sort", "agents.sort", sort, [(s, f"agents.by_{s}") for s in AgentSort if s not in TOKEN_SORTS]),
         ],
+    )
+
+
+def _budget_chart(history: BudgetHistoryView) -> Chart:
+    """The last day: what was used of the budget, and what was left."""
+    series: list[tuple[str, str, Sequence[float | None]]] = [
+        ("chart.used", "accent", [float(point.used) for point in history.content]),
+        ("chart.left", "ok", [float(point.left) for point in history.content]),
+    ]
+    x = [point.at.timestamp() for point in history.content]
+    return Chart("budget", "agents.budget_day", x, series, unit="unit.requests")
+
+
+@router.get("/agents/tokens")
+async def tokens(visit: Viewer) -> Response:
+    sort = visit.asked("sort")
+    chosen = one_of(AgentSort, sort) or AgentSort.TOKEN_AGE
+    found = await visit.operations.ask(list_agents, visit.operations.pool, AgentChoice(sort=chosen))
+    return show(
+        visit,
+        "list.html",
+        title="tokens.title",
+        lead="tokens.lead",
+        table=Table.of("tokens", found.content, TOKENS, "agents.none_found", caption="tokens.title"),
+        fields=[Filter("sort", "agents.sort", sort, [(s, f"agents.by_{s}") for s in TOKEN_SORTS])],
+        live="agent",
     )
 
 

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from sellerwatch.kernel.ids import OutboxId
 from sellerwatch.operations import outbox as operations
+from sellerwatch.operations.ping import ping_receiver
 from sellerwatch.outbox import commands, queries
 from sellerwatch.outbox.commands import MessageAction
 from sellerwatch.outbox.message import MessageStatus, OutboxKind
@@ -20,16 +21,44 @@ from sellerwatch.web.api.cursors import seller_of
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Admin, Viewer, Visit
 from sellerwatch.web.console.rendering import PageRoute, go, refuse, show
-from sellerwatch.web.console.tables import Chart, Confirm, Filter, Table, seller_page
+from sellerwatch.web.console.tables import Chart, Columns, Confirm, Filter, Table, seller_page
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 MOST_DELIVERIES = 400
 MOST_POINTS = 120
 MOST_ATTEMPTS = 50
+#: How much of an answer a toast shows.
+LONGEST_ANSWER = 200
 EVENTS = ("PRODUCT_CREATED", "PRODUCT_UPDATED", "PRODUCT_DELETED", "PRODUCT_SNAPSHOT")
-COLUMNS = ("event", "type", "about", "seller", "status", "tries", "cause", "made", "arrived")
-ATTEMPT_COLUMNS = ("try", "verdict", "http", "took_ms", "counted", "answer", "time")
+
+
+def _about(message: MessageView) -> tables.Cell:
+    if message.item_no is None:
+        return tables.text(message.seller_id)
+    return tables.text(message.item_no, f"/products/{message.item_no}")
+
+
+MESSAGES: Columns[MessageView] = {
+    "event": lambda message: tables.code(message.outbox_id, f"/outbox/{message.outbox_id}"),
+    "type": lambda message: tables.pill(message.event_type, "event"),
+    "about": _about,
+    "seller": lambda message: tables.text(message.seller_id, seller_page(message.seller_id)),
+    "status": lambda message: tables.pill(message.status),
+    "tries": lambda message: tables.number(message.attempts),
+    "cause": lambda message: tables.raw(message.error_message),
+    "made": lambda message: tables.when(message.created_at),
+    "arrived": lambda message: tables.when(message.sent_at),
+}
+ATTEMPTS: Columns[AttemptView] = {
+    "try": lambda attempt: tables.number(attempt.try_number),
+    "verdict": lambda attempt: tables.pill(attempt.verdict, "verdict"),
+    "http": lambda attempt: tables.number(attempt.http_status_code),
+    "took_ms": lambda attempt: tables.number(attempt.duration_ms),
+    "counted": lambda attempt: tables.said("yes" if attempt.is_counted else "no"),
+    "answer": lambda attempt: tables.raw(attempt.answer),
+    "time": lambda attempt: tables.when(attempt.at),
+}
 
 
 def _kind(text: str) -> OutboxKind:
@@ -55,13 +84,13 @@ async def outbox_page(visit: Viewer) -> Response:
         visit,
         "outbox.html",
         outbox=outbox,
-        table=Table(
+        table=Table.of(
             "messages",
-            [f"col.{name}" for name in COLUMNS],
-            [_row(message) for message in page.content],
+            page.content,
+            MESSAGES,
             "outbox.none_found" if status or seller or event else "outbox.empty",
-            next=visit.link(cursor=page.next) if page.next else None,
             caption="nav.outbox",
+            next_=visit.page_after(page),
         ),
         fields=[
             Filter("status", "col.status", status, [(s, f"status.{s}") for s in MessageStatus]),
@@ -71,22 +100,8 @@ async def outbox_page(visit: Viewer) -> Response:
         ],
         chosen=chosen,
         chart=_lag((await ask(queries.delivery_times, kind, MOST_DELIVERIES)).content),
+        can_ping=visit.operations.receiver is not None,
         has_receiver=has_receiver or kind is OutboxKind.SCHEDULER,
-    )
-
-
-def _row(message: MessageView) -> tuple[tables.Cell, ...]:
-    about = tables.text(message.item_no, f"/products/{message.item_no}")
-    return (
-        tables.code(message.outbox_id, f"/outbox/{message.outbox_id}"),
-        tables.pill(message.event_type, "event"),
-        about if message.item_no is not None else tables.text(message.seller_id),
-        tables.text(message.seller_id, seller_page(message.seller_id)),
-        tables.pill(message.status),
-        tables.number(message.attempts),
-        tables.raw(message.error_message),
-        tables.when(message.created_at),
-        tables.when(message.sent_at),
     )
 
 
@@ -194,32 +209,23 @@ async def resume(visit: Admin) -> Response:
     return go(visit, f"/outbox?kind={kind}", "resume.done")
 
 
+@router.post("/outbox/ping")
+async def ping(visit: Admin) -> Response:
+    found = await ping_receiver(visit.operations)
+    status = visit.t("ping.no_answer") if found.http_status_code is None else str(found.http_status_code)
+    answer = "–" if found.answer is None else found.answer[:LONGEST_ANSWER]
+    key, tone = ("ping.accepted", "ok") if found.is_accepted else ("ping.not_accepted", "bad")
+    return go(visit, "/outbox", key, tone=tone, status=status, ms=found.duration_ms, answer=answer)
+
+
 @router.get("/outbox/{outbox_id}")
 async def message_page(outbox_id: str, visit: Viewer) -> Response:
     wanted = OutboxId.parse(outbox_id)
     message = await visit.operations.ask(queries.show_message, wanted)
     attempts = await visit.operations.ask(queries.list_attempts, wanted, MOST_ATTEMPTS)
-    table = Table(
-        "attempts",
-        [f"col.{name}" for name in ATTEMPT_COLUMNS],
-        [_attempt_row(attempt) for attempt in attempts.content],
-        "message.no_attempts",
-        caption="message.attempts",
-    )
+    table = Table.of("attempts", attempts.content, ATTEMPTS, "message.no_attempts", caption="message.attempts")
     body = orjson.dumps(message.payload, option=orjson.OPT_INDENT_2).decode()
     return show(visit, "message.html", message=message, attempts=table, body=body)
-
-
-def _attempt_row(attempt: AttemptView) -> tuple[tables.Cell, ...]:
-    return (
-        tables.number(attempt.try_number),
-        tables.pill(attempt.verdict, "verdict"),
-        tables.number(attempt.http_status_code),
-        tables.number(attempt.duration_ms),
-        tables.said("yes" if attempt.is_counted else "no"),
-        tables.raw(attempt.answer),
-        tables.when(attempt.at),
-    )
 
 
 @router.post("/outbox/{outbox_id}/replay")

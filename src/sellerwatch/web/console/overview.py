@@ -5,79 +5,58 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from sellerwatch.agents.marketplace_status import EndpointView
 from sellerwatch.reports.checks import Severity
-from sellerwatch.reports.overview import ServiceStatusView, service_status
+from sellerwatch.reports.overview import BlameCountView, SellerFreshnessView, service_status
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Viewer
 from sellerwatch.web.console.rendering import PageRoute, show
-from sellerwatch.web.console.tables import Table, seller_page
+from sellerwatch.web.console.tables import Columns, Table, seller_page
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 TONES = {Severity.ERROR: "bad", Severity.WARNING: "warn"}
+SELLERS: Columns[SellerFreshnessView] = {
+    "seller": lambda seller: tables.text(seller.name, seller_page(seller.seller_id)),
+    "freshness": lambda seller: tables.pill(seller.freshness.state, "fresh"),
+    "in_time": lambda seller: tables.raw(seller.freshness.percent_in_time),
+    "read": lambda seller: tables.when(seller.freshness.oldest_part_at),
+    "interval": lambda seller: tables.said(f"every.{seller.interval.unit}", n=seller.interval.amount),
+    "next": lambda seller: tables.when(seller.next_run_at),
+    "products": lambda seller: tables.number(seller.total_product_count),
+}
+BLAMES: Columns[BlameCountView] = {
+    "blame": lambda failures: tables.pill(failures.blame, "blame"),
+    "failures": lambda failures: tables.number(failures.count),
+}
+ENDPOINTS: Columns[EndpointView] = {
+    "endpoint": lambda endpoint: tables.said(f"endpoint.{endpoint.endpoint}"),
+    "circuit": lambda endpoint: tables.pill(endpoint.state, "circuit"),
+    "cause": lambda endpoint: tables.text(endpoint.reason),
+    "away_since": lambda endpoint: tables.when(endpoint.since),
+    "next_probe": lambda endpoint: tables.when(endpoint.not_before),
+}
 
 
 @router.get("/")
 async def overview(visit: Viewer) -> Response:
     service = await visit.operations.ask(service_status, await visit.parts.check_context())
+    stalest = service.stalest_sellers
     return show(
         visit,
         "overview.html",
         service=service,
         attention=[(each.actions[0].page, TONES[each.severity], each.sentence) for each in service.attention],
-        sellers=_sellers(service),
-        blames=_blames(service),
-        endpoints=_endpoints(service),
-    )
-
-
-def _sellers(status: ServiceStatusView) -> Table:
-    return Table(
-        "freshness",
-        ("col.seller", "col.freshness", "col.in_time", "col.read", "col.interval", "col.next", "col.products"),
-        [
-            (
-                tables.text(seller.name, seller_page(seller.seller_id)),
-                tables.pill(seller.freshness.state, "fresh"),
-                tables.raw(seller.freshness.percent_in_time),
-                tables.when(seller.freshness.oldest_part_at),
-                tables.said(f"every.{seller.interval.unit}", n=seller.interval.amount),
-                tables.when(seller.next_run_at),
-                tables.number(seller.total_product_count),
-            )
-            for seller in status.stalest_sellers
-        ],
-        "sellers.empty",
-        caption="overview.freshness",
-        next="/sellers" if status.sellers.total > len(status.stalest_sellers) else None,
-    )
-
-
-def _endpoints(status: ServiceStatusView) -> Table:
-    """Endpoints that do not answer, with the cause and the next probe."""
-    return Table(
-        "endpoints",
-        ("col.endpoint", "col.circuit", "col.cause", "col.away_since", "col.next_probe"),
-        [
-            (
-                tables.said(f"endpoint.{each.endpoint}"),
-                tables.pill(each.state, "circuit"),
-                tables.text(each.reason),
-                tables.when(each.since),
-                tables.when(each.not_before),
-            )
-            for each in status.marketplace.away
-        ],
-        "marketplace.calm",
-        caption="overview.marketplace",
-    )
-
-
-def _blames(status: ServiceStatusView) -> Table:
-    return Table(
-        "blame",
-        ("col.blame", "col.failures"),
-        [(tables.pill(each.blame, "blame"), tables.number(each.count)) for each in status.failures],
-        "overview.no_failures",
-        caption="overview.blame",
+        sellers=Table.of(
+            "freshness",
+            stalest,
+            SELLERS,
+            "sellers.empty",
+            caption="overview.freshness",
+            next_="/sellers" if service.sellers.total > len(stalest) else None,
+        ),
+        blames=Table.of("blame", service.failures, BLAMES, "overview.no_failures", caption="overview.blame"),
+        endpoints=Table.of(
+            "endpoints", service.marketplace.away, ENDPOINTS, "marketplace.calm", caption="overview.marketplace"
+        ),
     )

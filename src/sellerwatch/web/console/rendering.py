@@ -105,6 +105,7 @@ NAVIGATION = (
     ("changes", "/changes"),
     ("days", "/days"),
     ("outbox", "/outbox"),
+    ("resends", "/resends"),
     ("resyncs", "/resyncs"),
     ("agents", "/agents"),
     ("quarantine", "/quarantine"),

@@ -9,13 +9,13 @@ from sellerwatch.crawling import commands, queries
 from sellerwatch.crawling.commands import MOST_RETRIED
 from sellerwatch.crawling.ports import TaskFilter
 from sellerwatch.crawling.task import TaskStatus, TaskType
-from sellerwatch.crawling.views import TaskView
+from sellerwatch.crawling.views import StatusAgesView, TaskView
 from sellerwatch.kernel.ids import ExecutionId, TaskId
 from sellerwatch.web.api.cursors import seller_of
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Admin, Viewer, one_of
-from sellerwatch.web.console.rendering import PageRoute, ask_first, go, show_list
-from sellerwatch.web.console.tables import Columns, Filter, seller_page
+from sellerwatch.web.console.rendering import PageRoute, ask_first, go, show, show_list
+from sellerwatch.web.console.tables import Columns, Filter, Table, seller_page
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -40,6 +40,17 @@ TASKS: Columns[TaskView] = {
 }
 
 
+AGES: Columns[StatusAgesView] = {
+    "status": lambda ages: tables.pill(ages.status, href=f"/tasks?status={ages.status}"),
+    "total": lambda ages: tables.number(ages.total),
+    "under10Minutes": lambda ages: tables.number(ages.under10_minutes),
+    "under1Hour": lambda ages: tables.number(ages.under1_hour),
+    "under1Day": lambda ages: tables.number(ages.under1_day),
+    "older": lambda ages: tables.number(ages.older),
+    "oldest": lambda ages: tables.when(ages.oldest_at),
+}
+
+
 def _choice(given: dict[str, str]) -> TaskFilter:
     run, status, kind = given["execution"], given["status"], given["type"]
     return TaskFilter(
@@ -54,7 +65,8 @@ def _choice(given: dict[str, str]) -> TaskFilter:
 async def tasks(visit: Viewer) -> Response:
     given = {name: visit.asked(name) for name in ("seller", "status", "type", "execution")}
     page = await visit.operations.ask(queries.list_tasks, _choice(given), visit.cursor, visit.rows)
-    buttons = [("/dead-letters", "dead.title")] if visit.parts.service.crawl.dead_letters is not None else []
+    buttons = [("/tasks/ages", "tasks.ages_button")]
+    buttons += [("/dead-letters", "dead.title")] if visit.parts.service.crawl.dead_letters is not None else []
     if given["status"] == TaskStatus.FAILED and page.content:
         wanted = "&".join(f"{name}={value}" for name, value in given.items() if value and name != "status")
         buttons.append((f"/tasks/retry?{wanted}", "tasks.retry_all"))
@@ -72,6 +84,20 @@ async def tasks(visit: Viewer) -> Response:
         next_=visit.page_after(page),
         live="execution task",
         buttons=buttons,
+    )
+
+
+@router.get("/tasks/ages")
+async def task_ages(visit: Viewer) -> Response:
+    found = await visit.operations.ask(queries.list_task_ages)
+    return show(
+        visit,
+        "list.html",
+        title="tasks.ages",
+        lead="tasks.ages_lead",
+        table=Table.of("task-ages", found.content, AGES, "tasks.empty", caption="tasks.ages"),
+        fields=[],
+        live="execution",
     )
 
 
