@@ -28,8 +28,8 @@ from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.task import Task
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import Message
-from sellerwatch.outbox.seller_circuit import SellerCircuit
 from sellerwatch.outbox.resend import Resend
+from sellerwatch.outbox.seller_circuit import SellerCircuit
 from sellerwatch.schedules.schedule import Schedule
 from sellerwatch.sellers.seller import Seller
 

@@ -1,4 +1,4 @@
-"""A broken event or a refused seller beside healthy ones, on virtual time: nobody else waits, and no outage costs a try."""
+"""A broken event or a refused seller beside healthy ones: no other waits, and no outage costs a try."""
 
 from __future__ import annotations
 

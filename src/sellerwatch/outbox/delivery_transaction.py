@@ -1,9 +1,9 @@
 """The transactions of delivery, as plain functions that may run twice with the same arguments.
 
 `record_and_claim` writes the outcomes since the last transaction, then claims as many due messages as can be sent now,
-fairly from all sellers. Only the first unfinished message of a subject is claimed, so one of a subject is sent at a time,
-whichever process does it. What an outcome says about the receiver goes to the channel and to the circuit of its seller,
-in the same transaction.
+fairly from all sellers. Only the first unfinished message of a subject is claimed, so one of a subject is sent at a
+time, whichever process does it. What an outcome says about the receiver goes to the channel and to the circuit of its
+seller, in the same transaction.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class Request:
 
 @dataclass(frozen=True)
 class DeliveryOutcome:
-    """How an attempt ended. `cut` is the request that lost its connection, where the one that decides is its repetition.
-    It carries a seed instead of a random generator because the transaction that writes it may run twice and must then
-    draw the same."""
+    """How an attempt ended. `cut` is the request that lost its connection, where the one that decides is its
+    repetition. It carries a seed instead of a random generator because the transaction that writes it may run twice and
+    must then draw the same."""
 
     claimed: Message
     request: Request

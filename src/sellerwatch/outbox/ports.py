@@ -12,8 +12,8 @@ from sellerwatch.kernel.paging import Cursor, Page
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import AttemptKey, Message, MessageStatus, OutboxKind
 from sellerwatch.outbox.receipt import Attempt, Receipt
-from sellerwatch.outbox.seller_circuit import SellerCircuit
 from sellerwatch.outbox.resend_ports import Resends, ResentEvents
+from sellerwatch.outbox.seller_circuit import SellerCircuit
 from sellerwatch.oversight.ports import AuditTx
 
 

@@ -1,17 +1,17 @@
 """What an outcome says about the receiver, about one seller at it, and about the message: pure rules.
 
-| the try failed | charged to | the message |
+| the try failed | charged to | a try |
 | --- | --- | --- |
-| with a Retry-After about the whole receiver | the receiver, which rests until then | no try |
-| while the receiver's circuit is not closed, or sent before it closed | the receiver | no try |
-| while the seller's circuit is not closed | the seller | no try |
-| with nothing accepted since the message's previous try, or as its first | the receiver and the seller | no try |
-| with messages of other sellers accepted since, none of its own: its first such try | the seller and the message | a try |
-| with others accepted since, and any of its seller, or not its first such try | the message | a try |
+| with a Retry-After about the whole receiver | the receiver, which rests until then | no |
+| while the receiver's circuit is not closed, or sent before it closed | the receiver | no |
+| while the seller's circuit is not closed | the seller | no |
+| as the message's first, or with nothing accepted since its previous try | the receiver and the seller | no |
+| with others' messages accepted since, none of its seller, and no try counted before | message and seller | yes |
+| with something else accepted since | the message | yes |
 
-Failures in a row open a circuit: the receiver's if nothing at all was accepted meanwhile, a seller's if only others' were.
-The failure that opens a seller's circuit is no try. An event of the same product cannot be accepted between two tries of
-a message, so whatever was accepted was of another product.
+Failures in a row open a circuit: the receiver's if nothing at all was accepted meanwhile, a seller's if only others'
+were. The failure that opens a seller's circuit is no try. An event of the same product cannot be accepted between two
+tries of a message, so whatever was accepted was of another product.
 """
 
 from __future__ import annotations

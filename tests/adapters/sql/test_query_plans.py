@@ -55,6 +55,7 @@ Ask = Callable[[Transaction], object]
 
 TASKS, RUNS = "crawler_tasks__", "crawling_schedule_executions__"
 BY_ROW = "USING INTEGER PRIMARY KEY"
+DUE_OF_SELLER = "idx_status_seller_id_next_attempt_at (status=? AND seller_id=? AND next_attempt_at"
 CASE = CaseId(execution_id())
 PLACE = Cursor(NOW, 1000)
 ITEMS = [ItemNo(ITEM + n) for n in range(50)]
@@ -362,7 +363,7 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
     "product events due": (
         lambda tx: tx.delivery_queue(OutboxKind.PRODUCT).due(NOW, SELLER, 50),
         (
-            "INDEX product_outbox__idx_status_seller_id_next_attempt_at (status=? AND seller_id=? AND next_attempt_at<?)",
+            f"INDEX product_outbox__{DUE_OF_SELLER}<?)",
             "COVERING INDEX product_outbox__idx_product_id_id_status (product_id=? AND id<?)",
         ),
     ),
@@ -371,14 +372,14 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
         (
             "COVERING INDEX product_outbox__idx_status_seller_id_next_attempt_at (status=?)",
             "COVERING INDEX product_outbox__idx_status_seller_id_next_attempt_at (status=? AND seller_id>?)",
-            "INDEX product_outbox__idx_status_seller_id_next_attempt_at (status=? AND seller_id=? AND next_attempt_at>?)",
+            f"INDEX product_outbox__{DUE_OF_SELLER}>?)",
             "COVERING INDEX product_outbox__idx_product_id_id_status (product_id=? AND id<?)",
         ),
     ),
     "schedule events due": (
         lambda tx: tx.delivery_queue(OutboxKind.SCHEDULER).due(NOW, SELLER, 50),
         (
-            "INDEX scheduler_outbox__idx_status_seller_id_next_attempt_at (status=? AND seller_id=? AND next_attempt_at<?)",
+            f"INDEX scheduler_outbox__{DUE_OF_SELLER}<?)",
             "COVERING INDEX scheduler_outbox__idx_schedule_id_id_status (schedule_id=? AND id<?)",
         ),
     ),
