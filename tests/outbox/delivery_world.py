@@ -106,6 +106,7 @@ class DeliveryWorld(StoreWorld):
         clock = VirtualClock(self.loop)
         super().__init__(store, clock, Ids(clock, self.rng))
         self.workers = 0
+        self.heard: list[Notice] = []
         self.simulator = Simulator(seed=seed, sellers=1, products=1, secret=SECRET)
         self.server = self.simulator.product_server
         self.wire = Wire(SimulatedReceiver(self.simulator, self.clock, (SECRET,)), self.clock)

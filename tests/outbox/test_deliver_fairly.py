@@ -13,7 +13,6 @@ from tests.outbox.delivery_world import DeliveryWorld, Failing, Running, seller_
 from tests.world import store_in_memory
 
 from sellerwatch.kernel.circuit import CircuitState
-from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.store import Commits
 from sellerwatch.outbox.deliver import Delivery
 from sellerwatch.outbox.message import Message, MessageStatus
@@ -37,8 +36,7 @@ def world(migrated_template: Path) -> Iterator[DeliveryWorld]:
 
 async def sender(world: DeliveryWorld, *bad: str, hangs: bool = False, **rules: Any) -> Delivery[Any]:
     """A sender to a receiver that breaks on these products or sellers."""
-    world.heard = heard = []  # type: ignore[attr-defined]
-    delivery = await world.delivery(DeliveryRules(**rules), alert=heard.extend)
+    delivery = await world.delivery(DeliveryRules(**rules), alert=world.heard.extend)
     delivery._receiver = Failing(world.wire, set(bad), hangs)
     return delivery
 
@@ -59,8 +57,7 @@ async def delays(world: DeliveryWorld, seller: str) -> list[float]:
 
 
 def alerts(world: DeliveryWorld) -> list[tuple[str, str]]:
-    heard: list[Notice] = world.heard  # type: ignore[attr-defined]
-    return [(notice.kind, notice.subject) for notice in heard]
+    return [(notice.kind, notice.subject) for notice in world.heard]
 
 
 @pytest.mark.parametrize("bad_first", [True, False])
