@@ -397,7 +397,9 @@ async def lists(database: Path, tasks: int, products: int, calls: int = CALLS) -
 
 async def console(database: Path, tasks: int, products: int, calls: int = CALLS) -> list[PageMeasured]:
     from sellerwatch.access.commands import add_user
-    from sellerwatch.access.logins import get_user
+    from sellerwatch.access.login_sessions import LoginKind
+    from sellerwatch.access.logins import LoginAttempt, complete_login
+    from sellerwatch.access.queries import find_user
     from sellerwatch.access.users import Role
     from sellerwatch.compose.service import open_service
     from sellerwatch.settings.load import load
@@ -411,12 +413,13 @@ async def console(database: Path, tasks: int, products: int, calls: int = CALLS)
     measured = []
     async with open_service(settings, schedules=False) as service:
         parts = Parts(service, settings, credentials_of(settings))
-        app, now = make_app(parts), service.crawl.clock.now()
+        app = make_app(parts)
         session = parts.session("bench", "en")
         await session.run(add_user, "bench", Role.ADMIN, "no hash")
-        user = await session.ask(get_user, "bench")
-        assert user is not None
-        sealed = sessions.seal(parts, sessions.begin(user, timedelta(hours=1), now))
+        user = await session.ask(lambda tx, _: find_user(tx, "bench"))
+        attempt = LoginAttempt("bench", "127.0.0.1")
+        login = await session.run(complete_login, attempt, user, LoginKind.CONSOLE, parts.session_limits)
+        sealed = sessions.seal(parts, login.session)
         who = (b"cookie", f"{sessions.COOKIE}={sealed}".encode())
         for path, query in pages(tasks, products):
             body = await answer_of(app, path, query, who)

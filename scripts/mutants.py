@@ -37,7 +37,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src/sellerwatch"
 FEATURES = ("agents", "catalog", "crawling", "outbox", "schedules")
 #: The tests of the features, and those that walk them from state to state; all of them run in this process.
-TESTS = ("agents", "catalog", "crawling", "kernel", "machines", "outbox", "pool", "reports", "schedules", "sellers")
+TESTS = ("agents", "catalog", "crawling", "machines", "outbox", "pool", "schedules")
 LEFT_OUT = "not mariadb and not processes"
 WORK = ROOT / ".mutants"
 REASONS = ROOT / "scripts/surviving_mutants.toml"
@@ -340,18 +340,8 @@ class _Finder(MetaPathFinder):
 def _pytest(arguments: Sequence[str], plugins: Sequence[object] = ()) -> int:
     import pytest  # noqa: PLC0415 - in the forked process
 
-    given = [
-        "-q",
-        "-x",
-        "-o",
-        "addopts=--import-mode=importlib",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:xdist",
-        "-p",
-        "no:randomly",
-    ]
+    off = [word for name in ("cacheprovider", "xdist", "cov") for word in ("-p", f"no:{name}")]
+    given = ["-q", "-x", "-o", "addopts=--import-mode=importlib", *off, "-k", LEFT_OUT]
     return int(pytest.main([*given, *arguments], plugins=list(plugins)))
 
 
@@ -468,10 +458,11 @@ class Reach:
 
 
 def draw(number: int, seed: int) -> list[Mutant]:
-    """Return so many mutants of the features, drawn by seed."""
+    """Return so many mutants of the features, drawn by seed: a smaller number is the beginning of a larger one."""
     files = sorted(path for feature in FEATURES for path in (PACKAGE / feature).glob("*.py"))
     every = [mutant for path in files for mutant in mutants_of(path)]
-    return sorted(random.Random(seed).sample(every, min(number, len(every))), key=lambda each: each.name)
+    random.Random(seed).shuffle(every)
+    return every[:number]
 
 
 def reasons() -> dict[str, str]:
@@ -510,12 +501,16 @@ def check_drawn(number: int, seed: int, jobs: int, reach: Reach) -> bool:
         note = known.get(mutant.key) or (f"{len(tests)} tests reach it" if tests else "no feature test reaches it")
         print(f"  survived  {mutant.name}  [{note}]", flush=True)
 
+    done: list[int] = []
     places = [place for place, tests in enumerate(reached) if tests]
 
     def ended(index: int, end: int) -> None:
         ends[places[index]] = end
+        done.append(end)
         if end == SURVIVED:
             say(places[index])
+        if len(done) % 25 == 0:
+            print(f"  {len(done)} of {len(places)} run, {len(done) - done.count(SURVIVED)} killed", flush=True)
 
     for place in range(len(drawn)):
         if place not in places:

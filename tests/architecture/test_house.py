@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -46,7 +47,17 @@ COUNTERS = {
     "retry_count": {"crawling/task.py", "outbox/message.py"},
     "completed_tasks": {"crawling/execution.py"},
     "total_tasks_created": {"crawling/execution.py"},
-    "request_count": {"agents/agent.py"},
+}
+# The aggregates, by what a variable that holds one is called, and where each is.
+AGGREGATES = {
+    "agent": "agents/agent.py",
+    "execution": "crawling/execution.py",
+    "message": "outbox/message.py",
+    "product": "catalog/product.py",
+    "run": "crawling/execution.py",
+    "schedule": "schedules/schedule.py",
+    "seller": "sellers/seller.py",
+    "task": "crawling/task.py",
 }
 
 # On the path of every request, where docs/decisions/0017 measures what a cheap value saves.
@@ -156,6 +167,38 @@ def deciding_by_counters(tree: ast.AST) -> Iterator[str]:
                     yield f"{inner.attr} decides on line {inner.lineno}"
 
 
+@cache
+def fields_of(module: str) -> dict[str, str]:
+    """The fields of the classes of a module with their types, and its properties."""
+    found: dict[str, str] = {}
+    for node in ast.walk(ast.parse((PACKAGE / module).read_text("utf-8"))):
+        for each in node.body if isinstance(node, ast.ClassDef) else ():
+            if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
+                found[each.target.id] = ast.unparse(each.annotation)
+            elif isinstance(each, ast.FunctionDef) and "property" in map(ast.unparse, each.decorator_list):
+                found[each.name] = ""
+    return found
+
+
+#: Values with fields of their own that aggregates hold.
+VALUES = {"Circuit", "CrawlingInterval", "Failure", "Token"}
+
+
+def values_of(module: str) -> set[str]:
+    """The fields of an aggregate that hold such a value."""
+    return {name for name, kind in fields_of(module).items() if VALUES & set(re.findall(r"[A-Za-z]+", kind))}
+
+
+def chains_through_aggregates(tree: ast.AST) -> Iterator[str]:
+    """`task.failure.code`: who asks this knows how a task keeps its failure. The aggregate is to be asked itself."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Attribute):
+            continue
+        owner = ast.unparse(node.value.value).rpartition(".")[2]
+        if owner in AGGREGATES and node.value.attr in values_of(AGGREGATES[owner]):
+            yield f"line {node.lineno} reads {owner}.{node.value.attr}.{node.attr}"
+
+
 def making_activity(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and "Activity" in (alias.name for alias in node.names):
@@ -231,6 +274,20 @@ def test_nobody_decides_by_anothers_counters() -> None:
     assert foreign == []
 
 
+def test_the_counters_that_are_watched_exist() -> None:
+    """A rule about an attribute that nothing has watches nothing."""
+    missing = [name for name, modules in COUNTERS.items() for module in modules if name not in fields_of(module)]
+    assert missing == []
+
+
+def test_features_ask_an_aggregate_and_not_what_it_holds() -> None:
+    """Surfaces are left out: what they hold are views, which are data."""
+    values = {name: values_of(module) for name, module in AGGREGATES.items()}
+    assert values["task"] == values["run"] == {"failure"}
+    assert values["seller"] == values["schedule"] == {"interval"}
+    assert across(chains_through_aggregates, SOURCE, ("adapters/", "simulator/", "cli/", "web/")) == []
+
+
 def test_changes_are_recorded_in_one_place_together_with_their_activity() -> None:
     assert across(writing_without_activity, SOURCE, tuple(RECORDED_WITH.values())) == []
 
@@ -281,7 +338,10 @@ TEN_TABLES = TEN.replace("    def", "    @property\n    def")
         (wide_ports, f"class Wide(Protocol):\n{TEN_TABLES}\n    def act(self) -> None: ..."),
         (deciding_by_counters, "if task.retry_count < 3: ..."),
         (deciding_by_counters, "done = run.completed_tasks == run.total_tasks_created"),
-        (deciding_by_counters, "x = 1 if not agent.request_count else 2"),
+        (deciding_by_counters, "x = 1 if not run.completed_tasks else 2"),
+        (chains_through_aggregates, "late = schedule.interval.length"),
+        (chains_through_aggregates, "if claim.task.failure.code is code: ..."),
+        (chains_through_aggregates, "shown = stored.seller.interval.expression"),
         (deciding_by_counters, "[t for t in tasks if t.retry_count]"),
     ],
 )
@@ -297,6 +357,7 @@ def test_a_plant_is_caught(rule: Rule, plant: str) -> None:
         (shared_luck, "import random\nluck = random.Random(7)\nluck.random()"),
         (wide_ports, f"class Transaction(Protocol):\n{TEN_TABLES}"),
         (wide_ports, f"class Wide:\n{TEN}"),
+        (chains_through_aggregates, "length = schedule.length; code = task.failure_code; name = seller.name.strip()"),
         (deciding_by_counters, "row = {'retry_count': task.retry_count}"),
     ],
 )

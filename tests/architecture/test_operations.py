@@ -23,7 +23,9 @@ FEATURES = (
 )
 LAYER = tuple(f"{feature}/*.py" for feature in FEATURES)
 #: Steps of a log-in and of a repeated request, which run by a session too. Nobody asks for one of them.
-STEPS_OF_REQUESTS = ("sellerwatch.access.logins", "sellerwatch.access.idempotency")
+STEPS_OF_REQUESTS = tuple(
+    f"sellerwatch.access.{name}" for name in ("logins", "login_sessions", "api_tokens", "idempotency")
+)
 #: Parts of the web that the console shares with the API.
 SHARED = ("web/*.py", "web/api/auth.py")
 SURFACES = {"api": "web/api", "cli": "cli", "console": "web/console"}
@@ -33,6 +35,7 @@ EXPORT = "An export is a file as large as the catalogue; the API lists products 
 RETENTION = "A service does it every hour; doing it now may take many minutes, which no request waits for."
 RULES = "EventBridge's rules are compared by an administrator of AWS, with keys that the service need not have."
 STEPS = "One request is one transaction; what is left over is named in the answer, to be asked for again."
+TOKEN = "Who makes a credential that outlives a log-in must be at the machine; a log-in that was stolen cannot."
 NO_LOGIN = "The command line works on the database and needs no log-in."
 STREAM = "Pages and programs follow the event stream; `audit list` and `executions progress` show what it said."
 DEMO = "It is for the progress of `crawl` and `demo`; others have the same numbers of each run."
@@ -43,6 +46,8 @@ MONITORS = "These are numbers for monitors; people see them on the overview, wit
 
 #: What a surface does not offer, and why.
 REASONS: dict[tuple[str, str], str] = {
+    ("access.commands.create_token", "api"): TOKEN,
+    ("access.commands.create_token", "console"): TOKEN,
     ("agents.commands.rekey_tokens", "api"): KEYS,
     ("agents.commands.rekey_tokens", "console"): KEYS,
     ("catalog.queries.count_complete", "console"): "It is for the progress of an export or a reparse.",

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from sellerwatch.access.login_sessions import LoginKind, LoginSession
 from sellerwatch.adapters.passwords import Argon2Passwords
+from sellerwatch.kernel.ids import LoginSessionId
 
-from .cli_world import CliWorld
+from .cli_world import CliWorld, task_id
 from .conftest import clean_environment
 
 PASSWORD = "correct horse 건전지 staple"
@@ -102,6 +105,40 @@ def test_every_command_about_users_speaks_korean(world: CliWorld) -> None:
     assert "마지막 로그인" in said("show", "minji")
     assert "역할을 바꿨습니다" in said("role", "minji", "--role", "admin")
     assert "이제 로그인할 수 없습니다" in said("remove", "minji")
+
+
+def test_a_token_is_made_listed_and_revoked(world: CliWorld) -> None:
+    printed = world.said("auth", "token", "--role", "viewer", "--name", "grafana")
+    assert printed.count(".") == 2
+    (listed,) = world.json("auth", "tokens", "list")["content"]
+    assert (listed["name"], listed["role"], listed["lastUsedAt"]) == ("grafana", "viewer", None)
+    assert "grafana" in world.said("auth", "tokens", "list")
+    before = world.everything()
+    assert "would be revoked" in world.said("auth", "tokens", "revoke", listed["tokenId"], "--dry-run")
+    assert world.everything() == before
+    assert "is revoked" in world.said("auth", "tokens", "revoke", listed["tokenId"])
+    assert world("auth", "tokens", "revoke", listed["tokenId"]).returncode == 1
+    assert [(e.action, e.subject_id) for e in world.trail()] == [
+        ("token.revoke", listed["tokenId"]),
+        ("token.create", listed["tokenId"]),
+    ]
+    assert world("auth", "token", "--role", "viewer", "--name", "api:admin").returncode == 2
+    assert printed.strip() not in str(world.everything())
+
+
+def test_log_ins_are_listed_and_ended(world: CliWorld) -> None:
+    now = datetime.now(UTC)
+    until = now + timedelta(hours=1)
+    session = LoginSession(
+        LoginSessionId(task_id()), "minji", LoginKind.CONSOLE, "203.0.113.7", "a browser", now, now, until
+    )
+    world.do(lambda tx: tx.login_sessions.add(session))
+    (listed,) = world.json("auth", "sessions", "list", "--user", "minji")["content"]
+    assert (listed["sessionId"], listed["address"]) == (session.session_id, "203.0.113.7")
+    assert "203.0.113.7" in world.said("auth", "sessions", "list")
+    assert "would be ended" in world.said("auth", "sessions", "end", session.session_id, "--dry-run")
+    assert "is ended" in world.said("auth", "sessions", "end", session.session_id)
+    assert world.json("auth", "sessions", "list")["content"] == []
 
 
 def test_a_password_is_never_an_argument(world: CliWorld) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sellerwatch.adapters.sql import engine as engine_module
+from sellerwatch.adapters.sql import migrate
 from sellerwatch.adapters.sql.engine import DatabaseUnavailable
 from sellerwatch.adapters.sql.migrate import history
 from sellerwatch.compose.database import open_store, schema_status, upgrade_schema
@@ -224,7 +224,7 @@ def test_bad_settings_are_said_before_anything_is_made(run: Run, tmp_path: Path)
 def test_a_database_that_another_keeps_locked_is_one_sentence(
     database_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine_module, "BUSY_TIMEOUT_MS", 0)
+    monkeypatch.setattr(migrate, "LOCK_SECONDS", 0)
     environment = {"SELLERWATCH_DATABASE_URL": url(database_file)}
     with closing(sqlite3.connect(database_file, isolation_level=None)) as another:
         another.execute("BEGIN IMMEDIATE")

@@ -91,7 +91,7 @@ MISTAKES = {
     "sellers list --page -1": "잘못된 값입니다('--page'): 다음 값 이상이어야 합니다: 0",
     "simulator --latency-ms x": "잘못된 값입니다('--latency-ms'): 숫자여야 합니다",
     "sellers list --status NIX": "잘못된 값입니다('--status'): 없는 값입니다: 'NIX'. "
-    "쓸 수 있는 값: 'active', 'inactive'.",
+    "쓸 수 있는 값: 'active', 'inactive', 'archived'.",
     "sellers list --status": "값이 필요한 옵션입니다: '--status'.",
     "sellers list --json=x": "값을 받지 않는 옵션입니다: '--json'.",
     "tasks retry": "잘못된 값입니다: 작업 ID 또는 조건(--all-failed, --execution, --seller, --type)을 지정하십시오",

@@ -380,3 +380,28 @@ def test_the_list_says_that_a_pause_keeps_a_run_waiting(world: CliWorld) -> None
     world.said("marketplace", "pause")
     assert "Requests to the marketplace are paused." in " ".join(world.said("sellers", "list").split())
     assert world.json("sellers", "list")["content"][0]["openExecution"]["waiting"]["code"] == "MARKETPLACE_PAUSED"
+
+
+def test_a_seller_is_removed_after_a_look_at_the_numbers(world: CliWorld) -> None:
+    world.register()
+    before = world.everything()
+    would = world.json("sellers", "remove", SELLER, "--tell-receiver", "--dry-run")
+    assert (would["status"], would["removed"], would["events"], would["dryRun"]) == ("ARCHIVED", 0, 0, True)
+    assert world.everything() == before
+    assert "ARCHIVED" in world.said("sellers", "remove", SELLER)
+    assert world.json("sellers", "list")["content"] == []
+    assert world.trail()[0].action == "seller.remove"
+    assert world("sellers", "remove", SELLER).returncode == 1
+    assert world.json("sellers", "activate", SELLER)["status"] == "ACTIVE"
+
+
+def test_sellers_are_imported_from_a_file(world: CliWorld, tmp_path: Path) -> None:
+    file = tmp_path / "sellers.csv"
+    file.write_bytes("\ufeffsellerId,name,interval\r\none,하나,6h\r\na b,x,1d\r\n".encode())
+    done = world("sellers", "import", str(file), "--dry-run", "--json")
+    assert (done.returncode, json.loads(done.stdout)["added"]) == (3, ["one"])
+    assert world.json("sellers", "list")["content"] == []
+    done = world("sellers", "import", str(file))
+    assert (done.returncode, "line 3" in done.stderr) == (3, True)
+    assert [each["sellerId"] for each in world.json("sellers", "list")["content"]] == ["one"]
+    assert world("sellers", "import", str(tmp_path / "none.csv")).returncode == 2

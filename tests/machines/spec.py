@@ -38,6 +38,9 @@ SELLER: Moves = {
     ("ACTIVE", "deactivate"): "INACTIVE",
     ("INACTIVE", "activate"): "ACTIVE",
     ("ACTIVE", "update_interval"): "ACTIVE",
+    ("ACTIVE", "archive"): "ARCHIVED",
+    ("INACTIVE", "archive"): "ARCHIVED",
+    ("ARCHIVED", "activate"): "ACTIVE",
 }
 
 SCHEDULE: Moves = {
@@ -89,6 +92,9 @@ PRODUCT: Moves = {
     ("INCOMPLETE", "complete"): "COMPLETE",
     ("COMPLETE", "see_part"): "COMPLETE",
     ("COMPLETE", "delete"): "DELETED",
+    # With its seller, without an event.
+    ("INCOMPLETE", "archive"): "DELETED",
+    ("COMPLETE", "archive"): "DELETED",
     # It is on its way back; it is there again when all its parts were read.
     ("DELETED", "see_part"): "DELETED",
     ("DELETED", "return"): "COMPLETE",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.builders import NOW, a_product, execution_id, seller_id
 from tests.machines import spec
-from tests.machines.moves import QUICK
+from tests.machines.moves import QUICK, attempt
 
 from sellerwatch.catalog.product import EventOutOfOrder, PartType, ProductEvent, ProductState
 from sellerwatch.kernel.ids import SellerId
@@ -24,6 +24,8 @@ class ProductMachine(RuleBasedStateMachine):
         self.seen: dict[PartType, str] = {}
         self.untold = False
         self.told: list[ProductEvent] = []
+        #: Behind how many events it was archived, which the receiver is not told.
+        self.archived: set[int] = set()
 
     @rule(minutes=st.integers(0, 90))
     def time_passes(self, minutes: int) -> None:
@@ -80,10 +82,27 @@ class ProductMachine(RuleBasedStateMachine):
         self.seen.clear()
         self.untold = False
 
+    @rule()
+    def its_seller_is_removed_and_the_receiver_is_not_told(self) -> None:
+        before = self.product
+        archived = attempt("product", before, before.state, "archive", lambda product: product.archive(self.now))
+        if archived is None:
+            return
+        self.product = archived
+        assert archived.state == spec.PRODUCT[before.state, "archive"]
+        assert archived.version == before.version
+        self.archived.add(len(self.told))
+        self.seen.clear()
+        self.untold = False
+
     def is_there(self) -> bool:
         """For who follows the events: a snapshot changes nothing about it."""
-        others = [event for event in self.told if event is not ProductEvent.SNAPSHOT]
-        return bool(others) and others[-1] is not ProductEvent.DELETED
+        there = False
+        for number, event in enumerate(self.told, 1):
+            if event is not ProductEvent.SNAPSHOT:
+                there = event is not ProductEvent.DELETED
+            there = there and number not in self.archived
+        return there
 
     @rule()
     def a_snapshot_is_no_event_of_a_change(self) -> None:
@@ -178,11 +197,11 @@ class ProductMachine(RuleBasedStateMachine):
     def the_receiver_can_follow_the_events(self) -> None:
         """CREATED first and after a removal, nothing of a thing that is not there."""
         there = False
-        for event in self.told:
-            if event is ProductEvent.SNAPSHOT:
-                continue
-            assert there == (event is not ProductEvent.CREATED)
-            there = event is not ProductEvent.DELETED
+        for number, event in enumerate(self.told, 1):
+            if event is not ProductEvent.SNAPSHOT:
+                assert there == (event is not ProductEvent.CREATED)
+                there = event is not ProductEvent.DELETED
+            there = there and number not in self.archived
         if self.told:
             assert there == (self.product.state is ProductState.COMPLETE)
 

@@ -60,6 +60,15 @@ class SellerMachine(RuleBasedStateMachine):
         assert self.events[-1].type is ScheduleEventType.UPDATED
 
     @rule()
+    def archive(self) -> None:
+        was_active = self.seller.is_active
+        seller = attempt("seller", self.seller, self.seller.status, "archive", lambda s: s.archive(self.now))
+        if seller and was_active:
+            self.both("deactivate", seller, self.schedule.deactivate(self.now))
+        elif seller:
+            self.seller = seller
+
+    @rule()
     def activate(self) -> None:
         seller = attempt("seller", self.seller, self.seller.status, "activate", lambda s: s.activate(self.now))
         if seller:
@@ -105,7 +114,7 @@ class SellerMachine(RuleBasedStateMachine):
 
     @invariant()
     def an_inactive_seller_is_never_due(self) -> None:
-        if self.seller.status is SellerStatus.INACTIVE:
+        if self.seller.status is not SellerStatus.ACTIVE:
             assert not self.schedule.is_due(self.now + 1000 * DAY)
         else:
             assert self.schedule.is_due(self.now + 31 * DAY), "an active seller must be crawled some day"

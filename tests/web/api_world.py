@@ -77,7 +77,7 @@ class ApiWorld(StoreWorld):
 
     async def api_trail(self) -> list[AuditEntry]:
         """What was done through the API, newest first."""
-        return await self.audit_trail("api:admin@practice")
+        return await self.audit_trail("token:admin@practice")
 
 
 __all__ = ["BAD_CURSORS", "KEYS", "NAME", "ONE", "SECRET", "TWO", "UNKNOWN_ID", "ApiWorld", "task_number"]

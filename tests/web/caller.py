@@ -28,6 +28,8 @@ class Api:
 
     app: FastAPI
     token: str | None = None
+    client: str = "127.0.0.1"
+    scheme: str = "http"
 
     async def get(self, path: str, **query: object) -> Reply:
         return await self.ask("GET", path, query=query)
@@ -73,12 +75,12 @@ class Api:
             "asgi": {"version": "3.0"},
             "http_version": "1.1",
             "method": method,
-            "scheme": "http",
+            "scheme": self.scheme,
             "path": path,
             "raw_path": path.encode(),
             "query_string": urlencode({k: v for k, v in (query or {}).items() if v is not None}).encode(),
             "headers": [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in given.items()],
-            "client": ("127.0.0.1", 1),
+            "client": (self.client, 1),
             "server": ("practice", 80),
             "root_path": "",
         }

@@ -50,7 +50,7 @@ async def test_several_are_moved_at_once_and_each_has_its_answer(world: ApiWorld
     assert (len(moved["done"]), [one["errorCode"] for one in moved["refused"]]) == (2, ["AGENT_NOT_FOUND"])
     resting = (await world.viewer.get(PATH, status="SUSPENDED")).json["content"]
     assert [agent["number"] for agent in resting] == [1, 2]
-    assert resting[0]["reason"] == "by api:admin@practice"
+    assert resting[0]["reason"] == "by token:admin@practice"
     assert resting[0]["backAt"] == NOW.replace(minute=5).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     assert len((await world.admin.post(f"{PATH}/recover", {"agents": ["1"]})).json["done"]) == 1
     again = (await world.admin.post(f"{PATH}/recover", {"agents": ["1"]})).json

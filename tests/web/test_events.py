@@ -43,7 +43,7 @@ async def test_what_happens_is_told_to_everybody_who_watches(api: Served) -> Non
             told = json.loads(frame["data"])
             assert frame["event"] == told["kind"] == "seller.register"
             assert (told["subjectType"], told["subjectId"]) == ("seller", "seller_0001")
-            assert told["data"]["actor"] == "api:admin@practice"
+            assert told["data"]["actor"] == "token:admin@practice"
         assert await post(api, "/api/v1/sellers/seller_0001/crawl") == 202
         kinds = [(await one.frame())["event"] for _ in range(3)]
         assert kinds == ["execution.pending", "execution.running", "crawl.start"]

@@ -36,7 +36,7 @@ async def test_a_calm_marketplace_has_four_closed_circuits(world: ApiWorld) -> N
 
 async def test_all_requests_are_paused_and_resumed_once(world: ApiWorld) -> None:
     paused = await world.admin.post(f"{PATH}/pause", {})
-    assert (paused.status, paused.json["paused"], paused.json["pausedBy"]) == (200, True, "api:admin@practice")
+    assert (paused.status, paused.json["paused"], paused.json["pausedBy"]) == (200, True, "token:admin@practice")
     again = await world.admin.post(f"{PATH}/pause")
     assert (again.status, again.json["errorCode"]) == (409, "MARKETPLACE_ALREADY_PAUSED")
     assert (await world.viewer.get(f"{PATH}/status")).json | {"executions": 0, "dryRun": False} == paused.json
@@ -131,7 +131,7 @@ async def test_health_is_down_while_all_requests_are_paused_and_up_while_one_sel
     await world.admin.post(f"{PATH}/pause")
     part = (await world.viewer.get("/actuator/health")).json["components"]["marketplace"]
     assert (part["status"], part["details"]["state"]) == ("DOWN", "PAUSED")
-    assert part["details"]["pausedBy"] == "api:admin@practice"
+    assert part["details"]["pausedBy"] == "token:admin@practice"
 
 
 async def test_metrics_have_every_circuit_and_what_is_paused(world: ApiWorld, inline_store: SqlStore) -> None:

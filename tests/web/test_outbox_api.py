@@ -99,7 +99,7 @@ async def test_what_failed_is_moved_by_a_choice_after_a_look_at_the_numbers(worl
 
 async def test_an_outbox_is_paused_and_resumed_once(world: ApiWorld) -> None:
     paused = await world.admin.post(f"{PATH}/pause", {"reason": "서버 이전 🚚"})
-    assert (paused.json["isPaused"], paused.json["pausedBy"]) == (True, "api:admin@practice")
+    assert (paused.json["isPaused"], paused.json["pausedBy"]) == (True, "token:admin@practice")
     again = await world.admin.post(f"{PATH}/pause", {})
     assert (again.status, again.json["errorCode"]) == (409, "OUTBOX_PAUSED")
     assert (await world.admin.post(f"{PATH}/resume", {"kind": "product"})).json["isPaused"] is False

@@ -59,7 +59,7 @@ async def test_a_case_is_released_in_bounded_steps_that_say_what_is_left(world: 
     assert first["next"] is not None
     rest = (await world.admin.post(f"{CASES}/{case_id}/release", cursor=first["next"])).json
     assert (rest["taken"], rest["held"], rest["status"], rest["next"]) == (10, 0, "RELEASED", None)
-    assert rest["decidedBy"] == "api:admin@practice"
+    assert rest["decidedBy"] == "token:admin@practice"
     again = await world.admin.post(f"{CASES}/{case_id}/release")
     assert (again.status, again.json["errorCode"]) == (409, "ILLEGAL_MOVE")
     assert "quarantine.release" in {entry.action for entry in await world.api_trail()}
@@ -130,7 +130,7 @@ async def test_a_removal_is_refused_once(world: ApiWorld) -> None:
     assert (tried["dryRun"], tried["status"]) == (True, "HELD")
     assert await world.all_rows() == before
     refused = (await world.admin.post(f"{REMOVALS}/{removal_id}/refuse")).json
-    assert (refused["status"], refused["decidedBy"]) == ("REFUSED", "api:admin@practice")
+    assert (refused["status"], refused["decidedBy"]) == ("REFUSED", "token:admin@practice")
     assert (await world.admin.post(f"{REMOVALS}/{removal_id}/refuse")).status == 409
     assert await world.viewer.all_pages("/api/v1/products", 10, state="DELETED") == []
 

@@ -16,6 +16,7 @@ NOUNS = (
     "retention",
     "marketplace",
     "users",
+    "tokens",
     "products",
     "outbox",
     "resends",

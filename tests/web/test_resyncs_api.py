@@ -34,7 +34,7 @@ async def test_a_resync_is_asked_for_followed_and_cancelled(world: ApiWorld) -> 
     [listed] = await world.viewer.all_pages(RESYNCS, 5, status="RUNNING")
     shown = (await world.viewer.get(f"{RESYNCS}/{resync_id}")).json
     assert shown == listed | {"waiting": 0}
-    assert (shown["total"], shown["written"], shown["requestedBy"]) == (4, 0, "api:admin@practice")
+    assert (shown["total"], shown["written"], shown["requestedBy"]) == (4, 0, "token:admin@practice")
     assert (await world.admin.post(f"{RESYNCS}/{resync_id}/cancel", dryRun="true")).json["status"] == "RUNNING"
     assert (await world.admin.post(f"{RESYNCS}/{resync_id}/cancel")).json["status"] == "CANCELLED"
     assert (await world.admin.post(f"{RESYNCS}/{resync_id}/cancel")).status == 409

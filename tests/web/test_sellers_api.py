@@ -185,7 +185,7 @@ async def test_the_internal_endpoint_takes_only_its_keys(world: ApiWorld, key: s
 async def test_what_was_done_through_the_api_names_its_caller_on_the_trail(world: ApiWorld) -> None:
     await register(world)
     trail = await world.service.crawl.store.read(lambda tx: tx.audit.newest(limit=10))
-    assert "api:admin@practice" in {entry.actor for entry in trail}
+    assert "token:admin@practice" in {entry.actor for entry in trail}
 
 
 async def test_a_dry_run_answers_what_would_be_and_changes_nothing(world: ApiWorld) -> None:

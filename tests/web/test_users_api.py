@@ -49,7 +49,7 @@ async def test_role_and_password_are_set_and_old_tokens_become_invalid(world: Ap
     assert (removed.status, removed.json["name"]) == (200, "minji")
     assert (await world.admin.get(f"{PATH}/minji")).json["errorCode"] == "USER_NOT_FOUND"
     trail = await inline_store.read(lambda tx: tx.audit.newest(limit=20, subject_type="user"))
-    actions = [(entry.action, entry.actor) for entry in trail if entry.actor == "api:admin@practice"]
+    actions = [(entry.action, entry.actor) for entry in trail if entry.actor == "token:admin@practice"]
     assert [action for action, _ in actions] == ["user.remove", "user.password", "user.role", "user.add"]
 
 

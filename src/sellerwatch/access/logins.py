@@ -1,9 +1,12 @@
 """Logging in with a password, with growing waits after failures.
 
 An attempt is counted in the transaction that admits it, before the password is checked: a hundred attempts at once get
-no further than a hundred one after another. A success clears the count of its user. Waits grow with the failures of the
-user (many addresses cannot guess one person's password) and of the address (one address cannot try many people), each
-up to a limit: guessing never locks a user out for good.
+no further than a hundred one after another. Waits grow with the failures of the user (many addresses cannot guess one
+person's password) and of the address (one address cannot try many people), each up to a limit.
+
+A browser in which a user has logged in before carries a signed cookie: it is a known device of that user. Its attempts
+count on their own, so strangers who guess cannot lock the user out of it. Devices without the cookie share one count
+for each user. A success clears the count that the attempt was counted on.
 
 Counts are in the database: a restart keeps them, and several processes count together. The name is kept as a hash,
 because people type their password where their name belongs.
@@ -17,10 +20,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from sellerwatch.access.commands import add_user, set_password
+from sellerwatch.access.login_sessions import LONGEST_CLIENT, LoggedIn, LoginKind, LoginSession, SessionLimits
 from sellerwatch.access.ports import UsersTx
 from sellerwatch.access.queries import UserView, find_user
 from sellerwatch.access.users import FIRST, Role, User
 from sellerwatch.kernel.errors import Forbidden, TooManyRequests, Unauthenticated
+from sellerwatch.kernel.ids import LoginSessionId
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.oversight.audit import AuditEntry, record_audit
 
@@ -75,13 +80,19 @@ class Failures:
 
 @dataclass(frozen=True)
 class LoginAttempt:
-    """The name and the address of an attempt to log in."""
+    """The name, the address and the client of an attempt to log in. `device` is the id of a known device of this user;
+    None for all others."""
 
     name: str
     address: str
+    client: str = ""
+    device: str | None = None
 
     @property
     def keys(self) -> dict[bytes, Throttle]:
+        """Return what the attempt is counted on: what a success clears comes first."""
+        if self.device is not None:
+            return {_key("device", f"{self.name}:{self.device}"): BY_USER}
         return {_key("user", self.name): BY_USER, _key("address", network(self.address)): BY_ADDRESS}
 
 
@@ -90,11 +101,6 @@ def add_first_user(tx: UsersTx, context: OperationContext, password_hash: str, m
     if tx.users.everyone():
         return None
     return add_user(tx, context, FIRST, Role.ADMIN, password_hash, must_change)
-
-
-def get_user(tx: UsersTx, _: OperationContext, name: str) -> User | None:
-    """Return a user with the hash and the version, to check a credential."""
-    return tx.users.get(name)
 
 
 def network(address: str) -> str:
@@ -127,31 +133,60 @@ def admit_login(tx: UsersTx, context: OperationContext, attempt: LoginAttempt) -
 
 
 def clear_failures(tx: UsersTx, _: OperationContext, attempt: LoginAttempt) -> None:
-    """After the right password: clear the failures of the user. Of the address only this attempt is taken back, else
-    one known password would let it guess others without waits."""
-    by_user, by_address = attempt.keys
-    tx.logins.clear(by_user)
-    tx.logins.forgive(by_address)
+    """After the right password: clear the failures of the user or the device. Of the address only this attempt is taken
+    back, else one known password would let it guess others without waits."""
+    own, *by_address = attempt.keys
+    tx.logins.clear(own)
+    for key in by_address:
+        tx.logins.forgive(key)
 
 
-def complete_login(tx: UsersTx, context: OperationContext, attempt: LoginAttempt, user: User) -> User:
-    """Log the user in and record it in the audit trail."""
+def complete_login(
+    tx: UsersTx,
+    context: OperationContext,
+    attempt: LoginAttempt,
+    user: User,
+    kind: LoginKind,
+    limits: SessionLimits,
+) -> LoggedIn:
+    """Log the user in and record it in the audit trail. Refused where the user was changed since the password was
+    checked."""
+    if find_user(tx, user.name).version != user.version:
+        raise WrongLogin
     clear_failures(tx, context, attempt)
-    logged_in = replace(user, last_login_at=context.now)
+    now = context.now
+    logged_in = replace(user, last_login_at=now)
     tx.users.save(logged_in)
+    session = LoginSession(
+        LoginSessionId(next(context.ids)),
+        user.name,
+        kind,
+        attempt.address,
+        attempt.client[:LONGEST_CLIENT],
+        now,
+        now,
+        now + limits.lifetime(kind),
+    )
+    tx.login_sessions.add(session)
     _record(tx, context, f"api:{user.name}", "user.login", user.name, attempt)
-    return logged_in
+    return LoggedIn(logged_in, session)
 
 
 def change_password(
-    tx: UsersTx, context: OperationContext, attempt: LoginAttempt, user: User, password_hash: str
-) -> User:
+    tx: UsersTx,
+    context: OperationContext,
+    attempt: LoginAttempt,
+    user: User,
+    password_hash: str,
+    kind: LoginKind,
+    limits: SessionLimits,
+) -> LoggedIn:
     """Set the password that the user chose, then log in. Refused where it was changed since it was checked."""
     if find_user(tx, user.name).version != user.version:
         raise WrongLogin
     as_user = replace(context, actor=f"api:{user.name}")
     set_password(tx, as_user, user.name, password_hash)
-    return complete_login(tx, context, attempt, find_user(tx, user.name))
+    return complete_login(tx, context, attempt, find_user(tx, user.name), kind, limits)
 
 
 def record_failed_login(tx: UsersTx, context: OperationContext, attempt: LoginAttempt, user: User | None) -> None:

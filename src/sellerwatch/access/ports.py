@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
-from sellerwatch.kernel.ids import WorkerId
+from sellerwatch.kernel.ids import ApiTokenId, LoginSessionId, WorkerId
 from sellerwatch.oversight.ports import AuditTx
 
 if TYPE_CHECKING:
+    from sellerwatch.access.api_tokens import ApiToken
     from sellerwatch.access.idempotency import KeyClaim, StoredResponse
+    from sellerwatch.access.login_sessions import LoginSession
     from sellerwatch.access.logins import Failures
     from sellerwatch.access.users import User
 
@@ -44,9 +46,49 @@ class Logins(Protocol):
         """Delete at most `limit` counts without a failure since then, and return how many."""
 
 
+class LoginSessions(Protocol):
+    def get(self, session_id: LoginSessionId) -> LoginSession | None: ...
+
+    def of(self, user_name: str | None) -> Sequence[LoginSession]:
+        """Return the log-ins of a user or of all, the last used first."""
+
+    def add(self, session: LoginSession) -> None: ...
+
+    def used(self, session_id: LoginSessionId, at: datetime) -> None:
+        """Write when a log-in was last used. One that ended meanwhile stays ended."""
+
+    def end(self, session_id: LoginSessionId) -> None: ...
+
+    def end_all(self, user_name: str) -> None:
+        """End all log-ins of a user."""
+
+    def forget(self, before: datetime, limit: int) -> int:
+        """Delete at most `limit` that expired before then, and return how many."""
+
+
+class ApiTokens(Protocol):
+    def get(self, token_id: ApiTokenId) -> ApiToken | None: ...
+
+    def everyone(self) -> Sequence[ApiToken]:
+        """Return all tokens, newest first."""
+
+    def add(self, token: ApiToken) -> None: ...
+
+    def save(self, token: ApiToken) -> None: ...
+
+    def forget(self, before: datetime, limit: int) -> int:
+        """Delete at most `limit` that expired before then, and return how many."""
+
+
 class UsersTx(AuditTx, Protocol):
     @property
     def users(self) -> Users: ...
+
+    @property
+    def login_sessions(self) -> LoginSessions: ...
+
+    @property
+    def api_tokens(self) -> ApiTokens: ...
 
     @property
     def logins(self) -> Logins: ...

@@ -86,6 +86,9 @@ class Products(Protocol):
 
     def count_unseen_since(self, seller_id: SellerId, since: datetime) -> int: ...
 
+    def present_of(self, seller_id: SellerId, limit: int) -> Sequence[Product]:
+        """Return products of a seller that are not deleted, with or without an event."""
+
 
 class ReadTimes(Protocol):
     """When the detail and the options of products were last read, also where nothing had changed. When their list entry

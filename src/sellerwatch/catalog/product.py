@@ -37,6 +37,8 @@ PRODUCT_LIFE = Lifecycle(
         (ProductState.INCOMPLETE, "complete"): ProductState.COMPLETE,
         (ProductState.COMPLETE, "see_part"): ProductState.COMPLETE,
         (ProductState.COMPLETE, "delete"): ProductState.DELETED,
+        (ProductState.INCOMPLETE, "archive"): ProductState.DELETED,
+        (ProductState.COMPLETE, "archive"): ProductState.DELETED,
         (ProductState.DELETED, "see_part"): ProductState.DELETED,
         (ProductState.DELETED, "return"): ProductState.COMPLETE,
         (ProductState.COMPLETE, "send_snapshot"): ProductState.COMPLETE,
@@ -183,6 +185,19 @@ class Product:
             # Without hashes a product that comes back is incomplete until all its parts were read again.
             return copy_with(self, deleted_at=now, minishop_hash=None, detail_hash=None, option_hash=None, **fields)
         return copy_with(self, deleted_at=None, missing_runs=0, **fields)
+
+    def archive(self, now: datetime) -> Product:
+        """Return the product as deleted without an event: its seller was removed, and the receiver is not told."""
+        PRODUCT_LIFE.after(self.state, "archive", self.item_no)
+        return copy_with(
+            self,
+            deleted_at=now,
+            minishop_hash=None,
+            detail_hash=None,
+            option_hash=None,
+            is_changed=False,
+            updated_at=now,
+        )
 
     def send_snapshot(self, now: datetime) -> Product:
         """Return the product after a snapshot of it: one event more, and nothing else. What changed since the last

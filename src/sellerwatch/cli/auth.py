@@ -1,8 +1,7 @@
-"""`sellerwatch auth`: tokens for the API, and users."""
+"""`sellerwatch auth`: tokens for the API, log-ins, and users."""
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from datetime import timedelta
@@ -10,14 +9,16 @@ from typing import Annotated
 
 import typer
 
-from sellerwatch.cli import auth_user
+from sellerwatch.access import commands
+from sellerwatch.cli import auth_logins, auth_user
 from sellerwatch.cli.help import CommandApp
-from sellerwatch.kernel.clock import SystemClock
+from sellerwatch.cli.session import command_session, text
 from sellerwatch.kernel.errors import Invalid
-from sellerwatch.settings.load import load
 
 app = CommandApp()
 app.add_typer(auth_user.app, name="user")
+app.add_typer(auth_logins.tokens, name="tokens")
+app.add_typer(auth_logins.sessions, name="sessions")
 
 _TTL = re.compile(r"([0-9]{1,6})([smhd])")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -46,7 +47,10 @@ def token(
     from sellerwatch.web.serve import credentials_of  # noqa: PLC0415 - FastAPI, for one command
 
     wanted, lifetime = auth_user.role_of(role), _lifetime(ttl)
-    typer.echo(credentials_of(load(os.environ).settings).issue(name, wanted, lifetime, SystemClock().now()))
+    with command_session(make=True) as at:
+        made = at.run(commands.create_token, text(name), wanted, lifetime)
+        credentials = credentials_of(at.settings)
+    typer.echo(credentials.issue(made.name, wanted, lifetime, made.created_at, token_id=made.token_id))
 
 
 def _lifetime(given: str) -> timedelta:

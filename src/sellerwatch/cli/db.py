@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
@@ -18,14 +19,22 @@ from sellerwatch.compose.database import (
     log_partitions,
     lost_by_downgrade,
     schema_status,
+    script_of_downgrade,
     upgrade_schema,
 )
 from sellerwatch.compose.rules import retention_rules
+from sellerwatch.kernel.errors import Invalid
 from sellerwatch.operations.retention import RetainedView, RetentionView, apply_retention
 
 app = CommandApp()
 
 FAMILY = "cli_access"
+
+
+@dataclass(eq=False)
+class NoDirection(Invalid):
+    """A script was asked for without saying of what."""
+
 
 RETAINED: Columns[RetainedView] = {
     "table": lambda each, _: each.table,
@@ -71,6 +80,25 @@ def downgrade(
     before, after = downgrade_schema(os.environ, to, actor())
     rows = [{"table": each.table, "column": each.column, "rows": each.rows} for each in lost]
     _report(before, after, as_json=as_json, lost=rows)
+
+
+@app.command("sql")
+def sql(
+    to: str = "-1",
+    down: Annotated[bool, typer.Option("--down")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Examples:
+
+    sellerwatch db sql --down --to 0003
+    """
+    if not down:
+        raise NoDirection
+    script = script_of_downgrade(os.environ, to)
+    if as_json:
+        print_json({"from": script.current, "to": script.target, "statements": list(script.statements)})
+    else:
+        typer.echo(script.text(), nl=False)
 
 
 @app.command()

@@ -2,45 +2,38 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from sellerwatch.cli import executions, session
 from sellerwatch.cli.help import CommandApp
-from sellerwatch.cli.output import print_facts, print_view
+from sellerwatch.cli.output import print_facts, print_refusal, print_view
 from sellerwatch.cli.session import AsJson, DryRun, Page, Size, say
 from sellerwatch.cli.tables import Columns, print_views
 from sellerwatch.cli.texts import Texts
-from sellerwatch.kernel.errors import Invalid
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.operations import sellers as operations
+from sellerwatch.operations.seller_import import import_sellers
+from sellerwatch.operations.seller_removal import remove_seller
 from sellerwatch.operations.sellers import ListedSellerView, SellerDetailView
 from sellerwatch.reports.freshness import FreshnessState
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.queries import IntervalView
 from sellerwatch.sellers import commands
 from sellerwatch.sellers.commands import ChangedSellerView
+from sellerwatch.sellers.import_rows import UnreadableFile, read_rows
 from sellerwatch.sellers.seller import SellerStatus
 
 app = CommandApp()
 
 TEXTS = "cli_sellers"
-_INTERVAL = re.compile(r"([0-9]{1,9}) ?(d|day|days|h|hour|hours)", re.IGNORECASE)
 
 SellerArgument = Annotated[str, typer.Argument(metavar="SELLER_ID")]
 Every = Annotated[str, typer.Option("--every", metavar="INTERVAL")]
-
-
-@dataclass(eq=False)
-class UnreadableInterval(Invalid):
-    """Neither days nor hours."""
-
-    given: str
 
 
 def every_text(every: IntervalView, text: Texts) -> str:
@@ -197,6 +190,59 @@ def deactivate(seller: SellerArgument, dry_run: DryRun = False, as_json: AsJson 
         say(text("deactivate.run", **ended))
 
 
+@app.command()
+def remove(
+    seller: SellerArgument,
+    tell_receiver: Annotated[bool, typer.Option("--tell-receiver")] = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Examples:
+
+    sellerwatch sellers remove seller_12345 --dry-run
+    sellerwatch sellers remove seller_12345 --tell-receiver
+    """
+    seller_id = SellerId.parse(seller)
+    with session.command_session(dry_run=dry_run) as at:
+        removed = at.wait(remove_seller(at.operations, seller_id, tell_receiver=tell_receiver))
+        text = at.texts(TEXTS)
+    if as_json:
+        print_view(removed)
+        return
+    say_done(text, text("remove.done", seller=seller_id, n=removed.removed), dry_run)
+    say(text("remove.told" if tell_receiver else "remove.not_told", n=removed.events))
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE")], dry_run: DryRun = False, as_json: AsJson = False
+) -> None:
+    """Examples:
+
+    sellerwatch sellers import sellers.csv --dry-run
+    sellerwatch sellers import sellers.jsonl
+    """
+    rows = read_rows(_text_of(file), is_csv=file.suffix.lower() == ".csv")
+    with session.command_session(dry_run=dry_run, make=True) as at:
+        found, text = at.wait(import_sellers(at.operations, rows)), at.texts(TEXTS)
+    if as_json:
+        print_view(found)
+    else:
+        say_done(text, text("import.done", n=len(found.added), known=len(found.known)), dry_run)
+        for row in found.refused:
+            print_refusal(text("import.refused", line=row.line, message=row.message))
+    if found.refused:
+        raise typer.Exit(3 if found.added or found.known else 1)
+
+
+def _text_of(file: Path) -> str:
+    try:
+        return file.read_text("utf-8-sig")
+    except (OSError, ValueError) as error:
+        problem = error.strerror if isinstance(error, OSError) and error.strerror else "it is not UTF-8"
+        raise UnreadableFile(path=str(file), problem=problem) from None
+
+
 def _facts(seller: SellerDetailView, now: datetime, text: Texts) -> Sequence[tuple[str, object]]:
     products, pause, next_run = seller.products, seller.pause, text("show.no_next")
     if seller.next_run_at is not None:
@@ -247,8 +293,4 @@ def say_done(text: Texts, sentence: str, dry_run: bool) -> None:
 
 
 def _interval(given: str) -> CrawlingInterval:
-    matched = _INTERVAL.fullmatch(given.strip())
-    if matched is None:
-        raise UnreadableInterval(given=session.text(given)[:50])
-    amount, unit = int(matched[1]), matched[2].lower()
-    return CrawlingInterval.of_days(amount) if unit.startswith("d") else CrawlingInterval.of_hours(amount)
+    return CrawlingInterval.of_text(session.text(given))

@@ -28,6 +28,7 @@ from sellerwatch.adapters.sql.migrate import (
     status,
     upgrade,
 )
+from sellerwatch.adapters.sql.script import DowngradeScript, downgrade_script
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore, ThreadRunner
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.adapters.sql.usage_log_partitions import Partition, partitions
@@ -173,6 +174,12 @@ def downgrade_schema(environment: Mapping[str, str], to: str, actor: str) -> tup
             with suppress(*DRIVER_ERRORS):
                 _note(engine, AuditEntry(now, actor, "db.downgrade", "schema", str(after), note=f"from {before}"))
     return before, after
+
+
+def script_of_downgrade(environment: Mapping[str, str], to: str) -> DowngradeScript:
+    """Return a downgrade to a revision as a SQL script for the mysql client, without changing anything."""
+    with opened(load(environment).settings) as engine:
+        return downgrade_script(engine, to)
 
 
 def log_partitions(environment: Mapping[str, str]) -> tuple[str, bool, list[Partition]]:

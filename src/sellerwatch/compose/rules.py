@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from pydantic import ValidationError
 
+from sellerwatch.access.login_sessions import SessionLimits
 from sellerwatch.agents.breaker import BreakerRules
 from sellerwatch.agents.limits import Host, Limits, PoolRules
 from sellerwatch.agents.marketplace_circuit import MarketplaceCircuitRules
@@ -22,6 +23,12 @@ from sellerwatch.marketplaces.ports import Marketplace
 from sellerwatch.outbox.rules import DeliveryRules
 from sellerwatch.oversight.retention import RetentionRules
 from sellerwatch.settings.model import TUNABLE, Settings
+
+
+def session_limits(settings: Settings) -> SessionLimits:
+    """Return how long log-ins are valid."""
+    idle, longest, api = settings.session_idle_seconds, settings.session_seconds, settings.login_seconds
+    return SessionLimits(timedelta(seconds=idle), timedelta(seconds=longest), timedelta(seconds=api))
 
 
 def tuning_in_force(settings: Settings, overrides: Mapping[str, str]) -> Tuning:

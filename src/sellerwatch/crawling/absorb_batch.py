@@ -214,6 +214,11 @@ class AbsorbBatch:
         self.announcer.announce_removal(self.product_batch.products[item], OutboxId(next(self.ids)), execution_id)
         self.events += 1
 
+    def archive(self, item: ItemNo) -> None:
+        """Delete a product without an event."""
+        self.product_batch.put(self.product_batch.products[item].archive(self.now))
+        self.product_batch.deleted.append(item)
+
     def announce_snapshot(self, item: ItemNo) -> None:
         self.announcer.announce_snapshot(self.product_batch.products[item], OutboxId(next(self.ids)))
         self.events += 1

@@ -263,13 +263,13 @@ def _execution_state(run: Execution) -> dict[str, Any]:
         "totalTasksCreated": run.total_tasks_created,
         "completedTasks": run.completed_tasks,
         "failedTasks": run.failed_tasks,
-        "failure": None if run.failure is None else run.failure.code,
+        "failure": run.failure_code,
     }
 
 
 def _task_state(task: Task, run: Execution) -> dict[str, Any]:
     return {
         "status": task.status,
-        "failure": None if task.failure is None else task.failure.code,
+        "failure": task.failure_code,
         "executionStatus": run.status,
     }

@@ -9,7 +9,7 @@ from typing import Self
 
 from sellerwatch.catalog.changes import FoundProducts
 from sellerwatch.kernel.errors import Conflict, NotFound
-from sellerwatch.kernel.failure import Failure
+from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import ExecutionId, ScheduleId, SellerId
 from sellerwatch.kernel.lifecycle import Lifecycle
 
@@ -134,6 +134,10 @@ class Execution:
     def complete(self, now: datetime) -> Execution:
         self._check(self.ended == self.total_tasks_created, "tasks of it are open")
         return self._move("complete", completed_at=now)
+
+    @property
+    def failure_code(self) -> FailureCode | None:
+        return None if self.failure is None else self.failure.code
 
     def fail(self, failure: Failure, now: datetime) -> Execution:
         return self._move("fail", failure=failure, completed_at=now, next_start_at=None)

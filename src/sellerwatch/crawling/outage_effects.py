@@ -36,7 +36,7 @@ def give_back(tx: CrawlTx, failures: Sequence[EndpointFailure], in_hand: Set[Tas
     for task in tx.tasks.hold(found):
         if task.status is not TaskStatus.FAILED:
             tx.tasks.save([task.give_back(now)], now)
-        elif task.failure is not None and task.failure.blame is Blame.MARKETPLACE:
+        elif task.blame is Blame.MARKETPLACE:
             # Not one that was cancelled, say, after it had failed.
             failed[task.execution_id].append(task)
     for execution_id, tasks in sorted(failed.items()):

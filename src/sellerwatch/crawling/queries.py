@@ -261,7 +261,7 @@ def _away_from_start(run: Execution, marketplace: _Marketplace) -> Failure | Non
     """What keeps a start waiting now may have begun after its last try. The token page matters where that found no
     agent with a token that is accepted."""
     needed = [Endpoint.LIST]
-    if run.failure is not None and run.failure.code in NEEDS_TOKEN:
+    if run.failure_code in NEEDS_TOKEN:
         needed.append(Endpoint.TOKEN)
     away = next((marketplace.away[endpoint] for endpoint in needed if endpoint in marketplace.away), None)
     return None if away is None else _away(away, away.since or run.created_at)

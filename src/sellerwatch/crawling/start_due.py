@@ -169,7 +169,7 @@ async def note_started(crawl: Crawl, seller_id: SellerId) -> None:
     def work(tx: CrawlTx) -> None:
         schedule = tx.schedules.of_seller(seller_id)
         if schedule is not None and schedule.next_run_at is not None:
-            tx.schedules.save(schedule.ran(now + schedule.interval.length, now))
+            tx.schedules.save(schedule.ran(now + schedule.length, now))
 
     await crawl.store.transact(work)
 

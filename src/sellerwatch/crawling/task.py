@@ -10,7 +10,7 @@ from typing import Self
 
 from sellerwatch.agents.marketplace_circuit import Endpoint
 from sellerwatch.kernel.errors import Conflict, Invalid, NotFound
-from sellerwatch.kernel.failure import Failure, FailureCode
+from sellerwatch.kernel.failure import Blame, Failure, FailureCode
 from sellerwatch.kernel.fast_values import copy_with
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, PlainText, SellerId, TaskId, WorkerId
 from sellerwatch.kernel.lifecycle import Lifecycle
@@ -200,6 +200,15 @@ class Task:
 
     def complete(self, now: datetime) -> Task:
         return self._move("complete", completed_at=now, failure=None, worker_id=None, lost_leases=0)
+
+    @property
+    def failure_code(self) -> FailureCode | None:
+        return None if self.failure is None else self.failure.code
+
+    @property
+    def blame(self) -> Blame | None:
+        """Return whose fault its failure is."""
+        return None if self.failure is None else self.failure.blame
 
     def fail(self, failure: Failure, now: datetime) -> Task:
         """Move to FAILED. `can_retry` says whether it may be tried again."""

@@ -162,6 +162,14 @@ class ResyncId(PublicId):
     __slots__ = ()
 
 
+class LoginSessionId(PublicId):
+    __slots__ = ()
+
+
+class ApiTokenId(PublicId):
+    __slots__ = ()
+
+
 class ResendId(PublicId):
     __slots__ = ()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sellerwatch.access import commands, logins
+from sellerwatch.access.login_sessions import LoggedIn, LoginKind, SessionLimits
 from sellerwatch.access.logins import LoginAttempt, PasswordMustChange, WrongLogin
 from sellerwatch.access.passwords import PasswordHasher
 from sellerwatch.access.queries import UserView
@@ -33,22 +34,36 @@ async def set_password(
     return await session.run(commands.set_password, known, hashed, must_change)
 
 
-async def log_in(session: OperationSession, passwords: PasswordHasher, attempt: LoginAttempt, password: str) -> User:
+async def log_in(
+    session: OperationSession,
+    passwords: PasswordHasher,
+    attempt: LoginAttempt,
+    password: str,
+    kind: LoginKind,
+    limits: SessionLimits,
+) -> LoggedIn:
     """Log in with a password. A wrong password and an unknown user take the same time and get the same answer."""
     user = await _checked_user(session, passwords, attempt, password)
     if user.must_change:
         await session.run(logins.clear_failures, attempt)
         raise PasswordMustChange
-    return await session.run(logins.complete_login, attempt, user)
+    return await session.run(logins.complete_login, attempt, user, kind, limits)
 
 
 async def log_in_with_new_password(
-    session: OperationSession, passwords: PasswordHasher, attempt: LoginAttempt, password: str, new_password: str
-) -> User:
+    session: OperationSession,
+    passwords: PasswordHasher,
+    attempt: LoginAttempt,
+    password: str,
+    new_password: str,
+    kind: LoginKind,
+    limits: SessionLimits,
+) -> LoggedIn:
     """Choose another password by the old one, a one-time password included, and log in."""
     check_password(new_password, attempt.name)
     user = await _checked_user(session, passwords, attempt, password)
-    return await session.run(logins.change_password, attempt, user, await passwords.hash(new_password))
+    hashed = await passwords.hash(new_password)
+    return await session.run(logins.change_password, attempt, user, hashed, kind, limits)
 
 
 async def _checked_user(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from sellerwatch.crawling.execution import Execution
@@ -33,10 +33,15 @@ class SellerTimes:
     open_run: ExecutionId | None
     waiting_start: datetime | None = None
 
+    @property
+    def length(self) -> timedelta:
+        """How long its interval is."""
+        return self.interval.length
+
     def expected_runs(self, page_size: int, unread: int = 0) -> ExpectedRuns:
         """What its runs will ask for; of a seller that was never read, as if it had `unread` products."""
         products = unread if self.fresh_as_of is None and not self.products else self.products
-        return ExpectedRuns(self.seller_id, starts_at(self), self.interval.length, requests_of(products, page_size))
+        return ExpectedRuns(self.seller_id, starts_at(self), self.length, requests_of(products, page_size))
 
 
 @dataclass(frozen=True, slots=True)

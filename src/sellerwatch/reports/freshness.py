@@ -74,6 +74,11 @@ class SellerTiming:
     check_at: datetime | None = None
 
     @property
+    def length(self) -> timedelta:
+        """How long its interval is."""
+        return self.interval.length
+
+    @property
     def slack(self) -> timedelta:
         """A run planned to take longer than the interval does not excuse more than an interval."""
         return max(self.interval.length * SLACK, min(self.planned, self.interval.length))
@@ -272,7 +277,7 @@ def _judge(
     def found(state: FreshnessState) -> SellerFreshness:
         return SellerFreshness(timing, state, share, oldest, undelivered, late_at)
 
-    if timing.status is SellerStatus.INACTIVE:
+    if timing.status is not SellerStatus.ACTIVE:
         return SellerFreshness(timing, FreshnessState.OFF, share, oldest, undelivered)
     if timing.last_run is None and not undelivered:
         due = timing.first_run_due

@@ -149,7 +149,7 @@ def _stalest(look: ServiceState) -> list[SellerTimes]:
     def staleness(seller: SellerTimes) -> tuple[int, float, str]:
         found = look.freshness[seller.seller_id]
         age = timedelta(0) if found.oldest_at is None else look.now - found.oldest_at
-        return STALEST.index(found.state), -(age / seller.interval.length), seller.seller_id
+        return STALEST.index(found.state), -(age / seller.length), seller.seller_id
 
     return sorted(look.sellers, key=staleness)
 

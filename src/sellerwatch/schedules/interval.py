@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from typing import Self
 
 from sellerwatch.kernel.errors import Invalid
+
+_TEXT = re.compile(r"([0-9]{1,9}) ?(d|day|days|h|hour|hours)", re.IGNORECASE)
 
 
 class IntervalUnit(StrEnum):
@@ -33,6 +36,13 @@ class InvalidInterval(Invalid):
 @dataclass(eq=False)
 class UnknownUnit(Invalid):
     """A unit that is neither days nor hours."""
+
+    given: str
+
+
+@dataclass(eq=False)
+class UnreadableInterval(Invalid):
+    """Neither days nor hours."""
 
     given: str
 
@@ -63,6 +73,15 @@ class CrawlingInterval:
             return cls(amount, IntervalUnit(unit.upper()))
         except ValueError:
             raise UnknownUnit(given=unit[:50]) from None
+
+    @classmethod
+    def of_text(cls, text: str) -> Self:
+        """Return the interval of `1d`, `6h` or `2 days`."""
+        matched = _TEXT.fullmatch(text.strip())
+        if matched is None:
+            raise UnreadableInterval(given=text[:50])
+        amount, unit = int(matched[1]), matched[2].lower()
+        return cls.of_days(amount) if unit.startswith("d") else cls.of_hours(amount)
 
     @property
     def days(self) -> int | None:

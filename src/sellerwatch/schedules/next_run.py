@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from sellerwatch.kernel.ids import SellerId
-from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.schedule import Schedule
 
 LONGEST_SPREAD = timedelta(minutes=5)
@@ -31,7 +30,7 @@ class SellerInterval(Protocol):
     def seller_id(self) -> SellerId: ...
 
     @property
-    def interval(self) -> CrawlingInterval: ...
+    def length(self) -> timedelta: ...
 
 
 class Timed(SellerInterval, Protocol):
@@ -49,7 +48,7 @@ def spread(schedule: SellerInterval) -> timedelta:
 
     From a hash of the id: the same on every machine and after every restart.
     """
-    room = min(LONGEST_SPREAD, schedule.interval.length / 10)
+    room = min(LONGEST_SPREAD, schedule.length / 10)
     share = int.from_bytes(hashlib.sha256(schedule.seller_id.encode()).digest()[:4], "big") / 2**32
     return room * share
 
@@ -58,8 +57,8 @@ def tick(schedule: Schedule, now: datetime) -> DueRun | None:
     """None: not yet. After a stop one catch-up run, however many times were missed; the rhythm is kept."""
     if schedule.next_run_at is None or not schedule.is_due(now) or schedule.next_run_at + spread(schedule) > now:
         return None
-    passed = (now - schedule.next_run_at) // schedule.interval.length
-    return DueRun(skipped=passed, next_run_at=schedule.next_run_at + (passed + 1) * schedule.interval.length)
+    passed = (now - schedule.next_run_at) // schedule.length
+    return DueRun(skipped=passed, next_run_at=schedule.next_run_at + (passed + 1) * schedule.length)
 
 
 def late_tick(schedule: Schedule, now: datetime) -> DueRun | None:
@@ -68,16 +67,14 @@ def late_tick(schedule: Schedule, now: datetime) -> DueRun | None:
     late = late_at(schedule)
     if schedule.next_run_at is None or late is None or not schedule.is_due(now) or now < late:
         return None
-    return DueRun(
-        skipped=(now - schedule.next_run_at) // schedule.interval.length, next_run_at=now + schedule.interval.length
-    )
+    return DueRun(skipped=(now - schedule.next_run_at) // schedule.length, next_run_at=now + schedule.length)
 
 
 def late_at(schedule: Schedule) -> datetime | None:
     """When another scheduler has let the next run pass: a tenth of the interval after its time."""
     if schedule.next_run_at is None:
         return None
-    return schedule.next_run_at + schedule.interval.length / 10 + timedelta(microseconds=1)
+    return schedule.next_run_at + schedule.length / 10 + timedelta(microseconds=1)
 
 
 def due_at(schedule: Timed) -> datetime | None:
@@ -93,5 +90,5 @@ def starts_at(schedule: Timed) -> datetime | None:
 def next_starts(schedule: Timed) -> list[datetime]:
     """The next few; one that waits to be started comes first."""
     first, waiting = due_at(schedule), schedule.waiting_start
-    due = [] if first is None else [first + number * schedule.interval.length for number in range(NEXT_STARTS)]
+    due = [] if first is None else [first + number * schedule.length for number in range(NEXT_STARTS)]
     return due if waiting is None else [waiting, *due][:NEXT_STARTS]

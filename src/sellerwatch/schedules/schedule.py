@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Self
 
@@ -92,13 +92,18 @@ class Schedule:
     def expression(self) -> str:
         return self.interval.expression
 
+    @property
+    def length(self) -> timedelta:
+        """How long its interval is."""
+        return self.interval.length
+
     def update_interval(self, interval: CrawlingInterval, now: datetime) -> tuple[Schedule, ScheduleEvent]:
         """Only while ACTIVE. The next run counts from now: a shorter interval takes effect at once."""
         moved = self._move("update_interval", now, interval=interval, next_run_at=now + interval.length)
         return moved, ScheduleEvent(ScheduleEventType.UPDATED, moved)
 
     def activate(self, now: datetime) -> tuple[Schedule, ScheduleEvent]:
-        moved = self._move("activate", now, next_run_at=now + self.interval.length)
+        moved = self._move("activate", now, next_run_at=now + self.length)
         return moved, ScheduleEvent(ScheduleEventType.ACTIVATED, moved)
 
     def deactivate(self, now: datetime) -> tuple[Schedule, ScheduleEvent]:

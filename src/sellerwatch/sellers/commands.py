@@ -101,6 +101,19 @@ def stop_crawling(tx: SellersTx, seller_id: SellerId, context: OperationContext)
     return changed, moved
 
 
+def archive_seller(tx: SellersTx, seller_id: SellerId, context: OperationContext, note: str) -> tuple[Seller, Schedule]:
+    """Archive a seller; the part of `remove_seller` that is about no run and no product."""
+    seller, schedule = find_seller(tx, seller_id)
+    changed = seller.archive(context.now)
+    if seller.is_active:
+        schedule, event = schedule.deactivate(context.now)
+        tx.schedules.save(schedule)
+        _tell_scheduler(tx, context, event)
+    tx.sellers.save(changed)
+    _record(tx, context, "seller.remove", seller_id, _audited(seller), _audited(changed), note)
+    return changed, schedule
+
+
 def run_now(tx: SellersTx, context: OperationContext, seller_id: SellerId) -> ChangedScheduleView:
     """Make the next run of an ACTIVE seller due at once; the runs after it count from now."""
     seller, schedule = find_seller(tx, seller_id)
@@ -169,4 +182,4 @@ def _record(
 
 def _audited(seller: Seller) -> dict[str, Any]:
     """Return what the audit trail has of a seller before and after a change."""
-    return {"name": seller.name, "status": seller.status, "interval": seller.interval.expression}
+    return {"name": seller.name, "status": seller.status, "interval": seller.expression}

@@ -21,7 +21,8 @@ class Sellers(Protocol):
     def page(
         self, *, status: SellerStatus | None, offset: int, limit: int, search: str | None = None
     ) -> tuple[Sequence[Seller], int]:
-        """By seller id, and how many there are in all. `search` is a piece of the id or of the name."""
+        """By seller id, and how many there are in all. `search` is a piece of the id or of the name. Archived ones only
+        where `status` says so."""
 
 
 class SellersTx(OutboxTx, Protocol):

@@ -16,6 +16,7 @@ from sellerwatch.schedules.interval import CrawlingInterval
 class SellerStatus(StrEnum):
     ACTIVE = "ACTIVE"
     INACTIVE = "INACTIVE"
+    ARCHIVED = "ARCHIVED"
 
 
 SELLER_LIFE = Lifecycle(
@@ -25,8 +26,11 @@ SELLER_LIFE = Lifecycle(
         (SellerStatus.ACTIVE, "deactivate"): SellerStatus.INACTIVE,
         (SellerStatus.INACTIVE, "activate"): SellerStatus.ACTIVE,
         (SellerStatus.ACTIVE, "update_interval"): SellerStatus.ACTIVE,
+        (SellerStatus.ACTIVE, "archive"): SellerStatus.ARCHIVED,
+        (SellerStatus.INACTIVE, "archive"): SellerStatus.ARCHIVED,
+        (SellerStatus.ARCHIVED, "activate"): SellerStatus.ACTIVE,
     },
-    resting=frozenset({SellerStatus.INACTIVE}),
+    resting=frozenset({SellerStatus.INACTIVE, SellerStatus.ARCHIVED}),
 )
 
 LONGEST_NAME = 200
@@ -61,7 +65,10 @@ class InvalidProductCount(Invalid):
 
 @dataclass(frozen=True)
 class Seller:
-    """Who is crawled and how often. INACTIVE: not crawled, and its schedule is INACTIVE with it."""
+    """Who is crawled and how often. INACTIVE and ARCHIVED: not crawled, and its schedule is INACTIVE with it.
+
+    ARCHIVED: it was removed with its products; lists leave it out unless it is asked for.
+    """
 
     seller_id: SellerId
     name: str
@@ -87,6 +94,11 @@ class Seller:
         )
 
     @property
+    def expression(self) -> str:
+        """Return its interval as the papers write it: `rate(1 day)`."""
+        return self.interval.expression
+
+    @property
     def crawling_interval_days(self) -> int | None:
         return self.interval.days
 
@@ -107,6 +119,9 @@ class Seller:
 
     def deactivate(self, now: datetime) -> Seller:
         return replace(self, status=SELLER_LIFE.after(self.status, "deactivate", self.seller_id), updated_at=now)
+
+    def archive(self, now: datetime) -> Seller:
+        return replace(self, status=SELLER_LIFE.after(self.status, "archive", self.seller_id), updated_at=now)
 
     def update_total_product_count(self, count: int, now: datetime) -> Seller:
         if count < 0:

@@ -48,6 +48,8 @@ DAY = timedelta(days=1)
 MOST_BATCHES = 100
 #: How long a reader of the event stream may be away and still get all that it missed.
 ACTIVITY_KEPT = timedelta(days=7)
+#: How long an expired token stays in the list of tokens.
+TOKENS_KEPT = timedelta(days=30)
 
 #: So that a heartbeat is older than the visibility, not as old, when it is looked at.
 JUST_AFTER = timedelta(milliseconds=1)
@@ -186,15 +188,17 @@ async def keep_months(crawl: Crawl) -> int:
 
 
 async def forget_traces(crawl: Crawl) -> int:
-    """Delete, every hour, old activity, stored answers for an Idempotency-Key, and failed log-ins: some at a time, so
-    that no transaction is long."""
+    """Delete, every hour, old activity, stored answers for an Idempotency-Key, failed log-ins, and log-ins and tokens
+    that expired: some at a time, so that no transaction is long."""
     now, forgotten = crawl.clock.now(), 0
 
-    def work(tx: CrawlTx) -> tuple[int, int, int]:
+    def work(tx: CrawlTx) -> tuple[int, ...]:
         return (
             tx.activity.forget(now - ACTIVITY_KEPT, FORGOTTEN_AT_ONCE),
             tx.idempotency_keys.forget(now - RESPONSES_KEPT, FORGOTTEN_AT_ONCE),
             tx.logins.forget(now - LOGINS_KEPT, FORGOTTEN_AT_ONCE),
+            tx.login_sessions.forget(now, FORGOTTEN_AT_ONCE),
+            tx.api_tokens.forget(now - TOKENS_KEPT, FORGOTTEN_AT_ONCE),
         )
 
     for _ in range(MOST_BATCHES):

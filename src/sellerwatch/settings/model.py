@@ -106,7 +106,9 @@ class Settings(BaseModel):
         None,
         description="Password of admin, the user created at the first start; none: a one-time password is printed.",
     )
-    login_seconds: Seconds = Field(3600, le=86400, description="How long a log-in is valid.")
+    login_seconds: Seconds = Field(3600, le=86400, description="How long a token of POST /api/v1/auth/login is valid.")
+    session_idle_seconds: Seconds = Field(3600, description="A log-in of the console that is not used ends after this.")
+    session_seconds: Seconds = Field(43200, description="A log-in of the console ends after this, used or not.")
     internal_api_keys: SecretStr | None = Field(None, description="Keys of /api/internal, separated by commas.")
     host: str = Field("127.0.0.1", min_length=1, description="Address that the API listens on.")
     port: int = Field(8080, ge=0, le=65535, description="Port that the API listens on.")

@@ -43,7 +43,7 @@ from sellerwatch.catalog.resync import ResyncChoice
 from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.crawling.ports import TaskFilter
 from sellerwatch.crawling.task import OPEN_STATES, TaskStatus, TaskType
-from sellerwatch.kernel.ids import CaseId, ItemNo
+from sellerwatch.kernel.ids import ApiTokenId, CaseId, ItemNo, LoginSessionId
 from sellerwatch.kernel.paging import Cursor
 from sellerwatch.outbox.message import MessageStatus, OutboxKind
 from sellerwatch.outbox.ports import MessageFilter
@@ -181,6 +181,22 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
     "log-ins to forget": (
         lambda tx: tx.logins.forget(NOW, 500),
         (BY_ROW, "COVERING INDEX login_attempts__idx_last_at (last_at<?)"),
+    ),
+    "a log-in": (
+        lambda tx: tx.login_sessions.get(LoginSessionId("x")),
+        "INDEX login_sessions__uq_session_id (session_id=?)",
+    ),
+    "ending the log-ins of a user": (
+        lambda tx: tx.login_sessions.end_all("minji"),
+        "INDEX login_sessions__idx_user_name (user_name=?)",
+    ),
+    "a token of a program": (
+        lambda tx: tx.api_tokens.get(ApiTokenId("x")),
+        "INDEX api_tokens__uq_token_id (token_id=?)",
+    ),
+    "expired log-ins to forget": (
+        lambda tx: tx.login_sessions.forget(NOW, 500),
+        (BY_ROW, "COVERING INDEX login_sessions__idx_expires_at (expires_at<?)"),
     ),
     "old requests to forget": (
         lambda tx: tx.old_rows.find(KeptRows.REQUESTS, NOW, 500),

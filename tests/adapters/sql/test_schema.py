@@ -154,6 +154,8 @@ REPORTS = {
 PEOPLE = {
     "users": {"uq_name": "name"},
     "login_attempts": {"uq_who_hash": "who_hash", "idx_last_at": "last_at"},
+    "login_sessions": {"uq_session_id": "session_id", "idx_user_name": "user_name", "idx_expires_at": "expires_at"},
+    "api_tokens": {"uq_token_id": "token_id", "idx_expires_at": "expires_at"},
     "idempotency_keys": {"uq_key_hash": "key_hash", "idx_created_at": "created_at"},
 }
 TABLES: dict[str, dict[str, str]] = {**CRAWL, **POOL, **SERVICE, **CATALOG, **REPORTS, **PEOPLE}

@@ -36,6 +36,7 @@ class Person:
     cookies: dict[str, str] = field(default_factory=dict)
     token: str = ""
     site: str = "same-origin"
+    scheme: str = "http"
 
     async def see(self, path: str, **headers: str) -> Seen:
         """A page, wherever it leads."""
@@ -56,7 +57,7 @@ class Person:
     async def ask(
         self, method: str, path: str, form: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
     ) -> Seen:
-        given = {"sec-fetch-site": self.site, **(headers or {})}
+        given = {**({"sec-fetch-site": self.site} if self.site else {}), **(headers or {})}
         if self.cookies:
             given["cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
         raw = None
@@ -64,7 +65,7 @@ class Person:
             given["content-type"], raw = "application/x-www-form-urlencoded", urlencode(form).encode()
         parts = urlsplit(path)
         query = dict(parse_qsl(parts.query, keep_blank_values=True))
-        reply, set_cookies = await _asked(self.app, method, parts.path, query, given, raw)
+        reply, set_cookies = await _asked(self.app, self.scheme, method, parts.path, query, given, raw)
         for cookie in set_cookies:
             name, _, rest = cookie.partition("=")
             value = rest.partition(";")[0].strip('"')
@@ -79,7 +80,13 @@ class Person:
 
 
 async def _asked(
-    app: FastAPI, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], raw: bytes | None
+    app: FastAPI,
+    scheme: str,
+    method: str,
+    path: str,
+    query: Mapping[str, str],
+    headers: Mapping[str, str],
+    raw: bytes | None,
 ) -> tuple[Reply, list[str]]:
     """An answer may set several cookies; the plain caller's headers keep one of each name."""
     cookies: list[str] = []
@@ -94,5 +101,5 @@ async def _asked(
 
         await app(scope, receive, note)  # type: ignore[arg-type]
 
-    reply = await Api(listening).ask(method, path, query=query, headers=headers, raw=raw)  # type: ignore[arg-type]
+    reply = await Api(listening, scheme=scheme).ask(method, path, query=query, headers=headers, raw=raw)  # type: ignore[arg-type]
     return reply, cookies

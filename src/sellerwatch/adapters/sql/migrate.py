@@ -25,7 +25,7 @@ from typing import Literal
 
 from sqlalchemy import Connection, Engine, column, inspect, select, table, text
 
-from sellerwatch.adapters.sql.engine import DRIVER_ERRORS, is_locked, waiting_for_writers
+from sellerwatch.adapters.sql.engine import waiting_for_writers
 from sellerwatch.adapters.sql.migrations import TableInTheWay
 from sellerwatch.adapters.sql.statements import READS_ONLY
 from sellerwatch.kernel.errors import Conflict, Invalid
@@ -137,6 +137,18 @@ def downgrade(engine: Engine, revision: str, migrations: Path = MIGRATIONS) -> S
                 _run(connection, migrations, "-1", "down", None)
 
 
+def downgrade_at_once(engine: Engine, revision: str, migrations: Path = MIGRATIONS) -> tuple[str, str]:
+    """Run all steps of a downgrade in one transaction, each on the schema as it is before the first: for a script of
+    them (`script.py`). Return where it begins and ends."""
+    known = history(migrations)
+    with _alone(engine) as connection, _transaction(connection):
+        found = _status(connection, known)
+        _require_known(found)
+        target = ("base", *known)[_target(revision, found, known)]
+        _run(connection, migrations, target, "down", None)
+        return str(found.current), target
+
+
 def history(migrations: Path = MIGRATIONS) -> tuple[str, ...]:
     """Return all revisions, oldest first. Each step names the one before it; its own number says nothing about that."""
     found = [_LINK.search(path.read_text("utf-8")) for path in (migrations / "versions").glob("[0-9]*_*.py")]
@@ -208,18 +220,12 @@ def _alone(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def _transaction(connection: Connection) -> Iterator[None]:
-    """Begin a transaction explicitly: Python's sqlite3 begins none before DDL, which would then stay after a failure.
-    Raise `SchemaBusy` if another process writes for too long."""
-    try:
-        transaction = connection.begin()
+    """Begin a transaction explicitly: Python's sqlite3 begins none before DDL, which would then stay after a
+    failure."""
+    with connection.begin():
         raw = connection.connection.dbapi_connection
         if connection.dialect.name == "sqlite" and not getattr(raw, "in_transaction", True):
             connection.exec_driver_sql("BEGIN IMMEDIATE")
-    except DRIVER_ERRORS as error:
-        if is_locked(error):
-            raise SchemaBusy(seconds=LOCK_SECONDS) from error
-        raise
-    with transaction:
         yield
 
 

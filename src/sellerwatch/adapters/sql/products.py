@@ -96,6 +96,8 @@ _UNSEEN = """seller_id = :seller_id AND version > 0 AND deleted_at IS NULL
 
 UNSEEN_SINCE = f"{SELECT} WHERE {_UNSEEN} ORDER BY item_no LIMIT :limit"
 
+PRESENT_OF = f"{SELECT} WHERE seller_id = :seller_id AND deleted_at IS NULL ORDER BY id LIMIT :limit"
+
 COUNT_UNSEEN_SINCE = f"SELECT COUNT(*) FROM products WHERE {_UNSEEN}"
 
 COUNTS = """
@@ -172,6 +174,9 @@ class SqlProducts(Repository):
 
     def count_unseen_since(self, seller_id: SellerId, since: datetime) -> int:
         return int(self._db.value(COUNT_UNSEEN_SINCE, {"seller_id": seller_id, "since": since}))
+
+    def present_of(self, seller_id: SellerId, limit: int) -> Sequence[Product]:
+        return [_product(row) for row in self._db.hold(PRESENT_OF, {"seller_id": seller_id, "limit": limit})]
 
 
 class SqlReadTimes(Repository):

@@ -71,8 +71,8 @@ class SqlSellers(Repository):
     def page(
         self, *, status: SellerStatus | None, offset: int, limit: int, search: str | None = None
     ) -> tuple[Sequence[Seller], int]:
-        asked = [*(["status = :status"] if status else []), *([SEARCH] if search else [])]
-        where = f"WHERE {' AND '.join(asked)}" if asked else ""
+        asked = ["status = :status" if status else "status <> 'ARCHIVED'", *([SEARCH] if search else [])]
+        where = f"WHERE {' AND '.join(asked)}"
         params = {"status": status, "offset": offset, "limit": limit, "like": like(search or "")}
         rows = self._db.rows(f"{SELLER.select} {where} ORDER BY seller_id LIMIT :limit OFFSET :offset", params)
         return [_seller(row) for row in rows], self._db.value(f"SELECT COUNT(*) FROM sellers {where}", params)

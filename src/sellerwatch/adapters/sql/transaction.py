@@ -24,6 +24,7 @@ from sellerwatch.adapters.sql.freshness import SqlFreshness, SqlLateness
 from sellerwatch.adapters.sql.history import SqlHistory
 from sellerwatch.adapters.sql.idempotency_keys import SqlIdempotencyKeys
 from sellerwatch.adapters.sql.leases import SqlLeases
+from sellerwatch.adapters.sql.login_sessions import SqlApiTokens, SqlLoginSessions
 from sellerwatch.adapters.sql.marketplace import SqlMarketplaceState
 from sellerwatch.adapters.sql.old_rows import SqlOldRows
 from sellerwatch.adapters.sql.outbox import SqlOutbox
@@ -98,6 +99,8 @@ class Transaction:
     activity = table(SqlActivity)
     users = table(SqlUsers)
     logins = table(SqlLogins)
+    login_sessions = table(SqlLoginSessions)
+    api_tokens = table(SqlApiTokens)
     idempotency_keys = table(SqlIdempotencyKeys)
     counts = table(SqlCounts)
     dashboard = table(SqlDashboard)

@@ -36,6 +36,7 @@ from sellerwatch.web.api import (
     sellers,
     status,
     tasks,
+    tokens,
     users,
     why,
 )
@@ -52,6 +53,7 @@ from sellerwatch.web.console.app import add_console
 ROUTERS = (
     auth.router,
     users.router,
+    tokens.router,
     sellers.router,
     changes.router,
     crawling_metrics.router,

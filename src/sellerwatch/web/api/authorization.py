@@ -8,14 +8,14 @@ from typing import Annotated
 from fastapi import Depends, Request
 from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
 
-from sellerwatch.access.logins import get_user
 from sellerwatch.kernel.errors import Unauthenticated
 from sellerwatch.operations.session import OperationSession
+from sellerwatch.web.api.authentication import caller_of_token
 from sellerwatch.web.api.context import parts_of
-from sellerwatch.web.api.credentials import Caller, NotLoggedIn, Role
+from sellerwatch.web.api.credentials import Caller, CallerKind, NotLoggedIn, Role
 from sellerwatch.web.api.cursors import DryRun
 from sellerwatch.web.api.errors import language_of
-from sellerwatch.web.sessions import COOKIE, follower_of, read
+from sellerwatch.web.sessions import COOKIE, cookie_name, follower_of, read
 
 bearer = HTTPBearer(
     auto_error=False,
@@ -35,7 +35,7 @@ def is_signed(request: Request) -> bool:
         elif "x-api-key" in request.headers:
             parts.credentials.check_key(request.headers["x-api-key"])
         else:
-            read(parts, request.cookies.get(COOKIE), parts.clock.now())
+            read(parts, request)
         return True
     return False
 
@@ -43,29 +43,18 @@ def is_signed(request: Request) -> bool:
 async def _caller(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> Caller:
     if given is None:
         raise NotLoggedIn
-    return await _read(request, given.credentials)
+    return await caller_of_token(parts_of(request), given.credentials)
 
 
 async def caller_of(request: Request) -> Caller | None:
     """Return the owner of a token on a route that needs none; an invalid token is refused there too."""
     given = await bearer(request)
-    return None if given is None else await _read(request, given.credentials)
-
-
-async def _read(request: Request, token: str) -> Caller:
-    parts = parts_of(request)
-    caller = parts.credentials.read(token, parts.clock.now())
-    if caller.version is None:
-        return caller
-    user = await parts.quiet_session().ask(get_user, caller.name)
-    if user is None or user.version != caller.version:
-        raise NotLoggedIn
-    return caller
+    return None if given is None else await caller_of_token(parts_of(request), given.credentials)
 
 
 async def _follower(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> Caller:
     """Accept a token, or the cookie of the console: the event stream is the only API route that takes the cookie."""
-    if given is None and COOKIE in request.cookies:
+    if given is None and cookie_name(request, COOKIE) in request.cookies:
         return await follower_of(request, parts_of(request))
     return await _caller(request, given)
 
@@ -82,7 +71,7 @@ async def _admin(caller: Annotated[Caller, Depends(_caller)]) -> Caller:
 
 async def _internal(request: Request, given: Annotated[str | None, Depends(api_key)]) -> Caller:
     parts_of(request).credentials.check_key(given)
-    return Caller("internal", Role.ADMIN)
+    return Caller("internal", Role.ADMIN, kind=CallerKind.KEY)
 
 
 async def _watcher(

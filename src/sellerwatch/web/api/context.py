@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from fastapi import Request
@@ -13,6 +14,7 @@ from fastapi import Request
 from sellerwatch.access.passwords import PasswordHasher
 from sellerwatch.compose.check_context import check_context_of
 from sellerwatch.compose.keys import open_passwords
+from sellerwatch.compose.rules import session_limits
 from sellerwatch.compose.service import open_session
 from sellerwatch.kernel.errors import Unavailable
 from sellerwatch.operations.session import OperationSession
@@ -20,6 +22,7 @@ from sellerwatch.reports.service_state import CheckContext
 from sellerwatch.service.service import ProcessRole
 
 if TYPE_CHECKING:
+    from sellerwatch.access.login_sessions import SessionLimits
     from sellerwatch.kernel.clock import Clock
     from sellerwatch.kernel.ids import Ids
     from sellerwatch.service.service import Service
@@ -48,6 +51,10 @@ class Parts:
     @property
     def ids(self) -> Ids:
         return self.service.crawl.ids
+
+    @cached_property
+    def session_limits(self) -> SessionLimits:
+        return session_limits(self.settings)
 
     def session(self, actor: str, language: str) -> OperationSession:
         return open_session(self.service, self.settings, actor, language, self.origins)

@@ -1,23 +1,28 @@
 """Who asks: JWTs of people and programs, and the keys of the internal endpoints.
 
 The algorithm is pinned, so a token cannot choose how it is checked. Times are checked against the clock the service
-goes by, not the library's own.
+goes by, not the library's own. JWT_SECRET signs API tokens itself, because other programs may sign them too; what only
+this program signs (cookies, forms, known devices) has keys derived from it, so that none is good for another purpose.
 """
 
 from __future__ import annotations
 
 import hmac
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
 
 import jwt
 from jwt.types import Options
 
 from sellerwatch.access.users import Role
-from sellerwatch.kernel.errors import Forbidden, Unauthenticated
+from sellerwatch.kernel.errors import Forbidden, Invalid, Unauthenticated
+from sellerwatch.kernel.ids import ApiTokenId, LoginSessionId
 
-__all__ = ["Caller", "Credentials", "NotLoggedIn", "Role", "RoleNeeded", "TokenExpired", "WrongApiKey"]
+__all__ = ["Caller", "CallerKind", "Credentials", "NotLoggedIn", "Role", "RoleNeeded", "TokenExpired", "WrongApiKey"]
 
 ALGORITHM = "HS256"
 REQUIRED = ("sub", "role", "iss", "aud", "iat", "exp")
@@ -28,6 +33,9 @@ LATEST = 253_402_300_799.0
 FOR_GOOD = datetime.fromtimestamp(LATEST, UTC)
 LONGEST_TOKEN = 4096
 LONGEST_SUBJECT = 90
+#: In characters. A comma-separated list of shorter ones is one secret.
+SHORTEST_SECRET = 32
+_OPTIONS: Options = {"verify_exp": False, "verify_nbf": False, "verify_iat": False}
 
 
 @dataclass(eq=False)
@@ -52,18 +60,29 @@ class WrongApiKey(Unauthenticated):
     """No key, or none of the valid ones."""
 
 
+class CallerKind(StrEnum):
+    """How a caller is known. A user logged in by name; a token or key is named by who made it."""
+
+    USER = "api"
+    TOKEN = "token"  # noqa: S105 - the name of a kind
+    KEY = "key"
+
+
 @dataclass(frozen=True)
 class Caller:
-    """Who asks. `actor` is what the audit trail says. A log-in carries the `version` of the user it was made for."""
+    """Who asks. `actor` is what the audit trail says. A log-in carries its session, a token of `auth token` its id; a
+    token that another program signed with JWT_SECRET has neither."""
 
     name: str
     role: Role
     expires_at: datetime = FOR_GOOD
-    version: int | None = None
+    kind: CallerKind = CallerKind.TOKEN
+    session_id: LoginSessionId | None = None
+    token_id: ApiTokenId | None = None
 
     @property
     def actor(self) -> str:
-        return f"api:{self.name}"
+        return f"{self.kind}:{self.name}"
 
     def must_be(self, role: Role) -> None:
         if role is Role.ADMIN and self.role is not Role.ADMIN:
@@ -72,7 +91,8 @@ class Caller:
 
 @dataclass(frozen=True, repr=False)
 class Credentials:
-    """What is accepted. The secrets never show."""
+    """What is accepted. `secret` is one or several, separated by commas: the first signs, all are accepted, so that a
+    secret can be replaced while tokens of the old one are in use. The secrets never show."""
 
     secret: str
     issuer: str
@@ -82,7 +102,25 @@ class Credentials:
     def __repr__(self) -> str:
         return f"Credentials({self.issuer!r}, {self.audience!r}, hidden)"
 
-    def issue(self, name: str, role: Role, lifetime: timedelta, now: datetime, *, version: int | None = None) -> str:
+    @cached_property
+    def _secrets(self) -> tuple[bytes, ...]:
+        return tuple(secret.encode() for secret in secrets_of(self.secret))
+
+    def keys_for(self, purpose: str) -> tuple[bytes, ...]:
+        """Return the keys of one purpose, the one that signs first."""
+        label = f"sellerwatch {purpose} v1".encode()
+        return tuple(hmac.digest(secret, label, "sha256") for secret in self._secrets)
+
+    def issue(
+        self,
+        name: str,
+        role: Role,
+        lifetime: timedelta,
+        now: datetime,
+        *,
+        session_id: str | None = None,
+        token_id: str | None = None,
+    ) -> str:
         claims: dict[str, str | int] = {
             "sub": name,
             "role": str(role),
@@ -91,36 +129,29 @@ class Credentials:
             "iat": int(now.timestamp()),
             "exp": int((now + lifetime).timestamp()),
         }
-        if version is not None:
-            claims["ver"] = version
-        return jwt.encode(claims, self.secret, algorithm=ALGORITHM)
+        claims |= {key: value for key, value in (("sid", session_id), ("jti", token_id)) if value is not None}
+        return jwt.encode(claims, self._secrets[0], algorithm=ALGORITHM)
 
     def read(self, token: str, now: datetime) -> Caller:
-        """Whose token this is, or why it is none."""
-        if len(token) > LONGEST_TOKEN:
-            raise NotLoggedIn
-        options: Options = {"require": list(REQUIRED), "verify_exp": False, "verify_nbf": False, "verify_iat": False}
+        """Return whose token this is, as far as its signature and its times say."""
+        claims = verified(token, self._secrets, self.audience, self.issuer, REQUIRED)
         try:
-            claims = jwt.decode(
-                token,
-                self.secret,
-                algorithms=[ALGORITHM],
-                issuer=self.issuer,
-                audience=self.audience,
-                options=options,
-            )
             expires, begins, issued = _second(claims["exp"]), _second(claims.get("nbf", 0)), _second(claims["iat"])
-            name, role, version = str(claims["sub"]), Role(claims["role"]), claims.get("ver")
-        except (jwt.InvalidTokenError, ValueError, TypeError, RecursionError):
+            name, role = str(claims["sub"]), Role(claims["role"])
+            session_id, token_id = claims.get("sid"), claims.get("jti")
+            caller = Caller(name, role, datetime.fromtimestamp(min(expires, LATEST), UTC))
+            if session_id is not None:
+                caller = replace(caller, kind=CallerKind.USER, session_id=LoginSessionId.parse(str(session_id)))
+            elif token_id is not None:
+                caller = replace(caller, token_id=ApiTokenId.parse(str(token_id)))
+        except (ValueError, TypeError, OverflowError, Invalid):
             raise NotLoggedIn from None
         second, slack = now.timestamp(), LEEWAY.total_seconds()
         if expires <= second:
             raise TokenExpired
         if begins > second + slack or issued > second + slack or not 0 < len(name) <= LONGEST_SUBJECT:
             raise NotLoggedIn
-        if version is not None and type(version) is not int:
-            raise NotLoggedIn
-        return Caller(name, role, datetime.fromtimestamp(min(expires, LATEST), UTC), version)
+        return caller
 
     def check_key(self, given: str | None) -> None:
         """Constant time over all valid keys: how long it takes says nothing about any of them."""
@@ -129,6 +160,30 @@ class Credentials:
             found |= hmac.compare_digest(key.encode(), (given or "").encode())
         if not found:
             raise WrongApiKey
+
+
+def secrets_of(setting: str) -> tuple[str, ...]:
+    """Return the secrets of JWT_SECRET. A comma in a single secret is part of it: no part is then long enough."""
+    parts = tuple(part.strip() for part in setting.split(","))
+    return parts if all(len(part) >= SHORTEST_SECRET for part in parts) else (setting,)
+
+
+def verified(token: str, keys: Sequence[bytes], audience: str, issuer: str, required: Sequence[str]) -> dict[str, Any]:
+    """Return the claims of a token that one of the keys signed."""
+    if len(token) <= LONGEST_TOKEN:
+        for key in keys:
+            try:
+                return jwt.decode(
+                    token,
+                    key,
+                    algorithms=[ALGORITHM],
+                    audience=audience,
+                    issuer=issuer,
+                    options={**_OPTIONS, "require": list(required)},
+                )
+            except (jwt.InvalidTokenError, ValueError, TypeError, RecursionError):
+                continue
+    raise NotLoggedIn
 
 
 def _second(claim: object) -> float:

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from sellerwatch.access import idempotency
 from sellerwatch.access.idempotency import KeyClaim, StoredResponse
 from sellerwatch.kernel.errors import Unauthenticated
+from sellerwatch.web.api.authentication import caller_of_token
 from sellerwatch.web.api.bodies import again
 from sellerwatch.web.api.credentials import NotLoggedIn
 
@@ -41,7 +42,8 @@ class IdempotencyMiddleware:
         claim = None
         if scope["type"] == "http" and scope["method"] == "POST" and not scope["path"].startswith(EXEMPT):
             request = Request(scope, receive)
-            key, caller = request.headers.get(HEADER), self._caller(request)
+            key = request.headers.get(HEADER)
+            caller = None if key is None else await self._caller(request)
             if key is not None and caller is not None:
                 body = await request.body()
                 claim, receive = self._claim(request, caller, key, body), again(body, receive)
@@ -94,17 +96,16 @@ class IdempotencyMiddleware:
         worker_id = self._parts.service.crawl.worker_id
         return KeyClaim(idempotency.key_of(caller, key), fingerprint, self._parts.ids.new(), worker_id)
 
-    def _caller(self, request: Request) -> str | None:
-        """Return whose key it is, as far as the credential says; the route checks it fully."""
-        credentials = self._parts.credentials
+    async def _caller(self, request: Request) -> str | None:
+        """Return whose key it is. One whose log-in ended gets no stored response: the route refuses it."""
         try:
             if request.scope["path"].startswith("/api/internal/"):
-                credentials.check_key(request.headers.get("x-api-key"))
+                self._parts.credentials.check_key(request.headers.get("x-api-key"))
                 return "internal"
             scheme, _, token = request.headers.get("authorization", "").partition(" ")
             if scheme.lower() != "bearer":
                 raise NotLoggedIn
-            return credentials.read(token.strip(), self._parts.clock.now()).actor
+            return (await caller_of_token(self._parts, token.strip())).actor
         except Unauthenticated:
             return None
 

@@ -10,7 +10,7 @@ from starlette.convertors import Convertor, register_url_convertor
 from sellerwatch.crawling.views import A_SELLER_ID
 from sellerwatch.kernel.ids import SellerId
 
-_ACTIONS = "activate|crawl|deactivate|interval|retry|run-now"
+_ACTIONS = "activate|crawl|deactivate|interval|remove|retry|run-now"
 
 
 class SellerConvertor(Convertor[str]):

@@ -10,12 +10,16 @@ from pydantic import Field, StrictBool, StrictInt, StrictStr
 from sellerwatch.crawling.views import A_SELLER_ID, StartedExecutionView
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.kernel.views import NumberedPageView
+from sellerwatch.operations import seller_import, seller_removal
 from sellerwatch.operations import sellers as operations
+from sellerwatch.operations.seller_import import ImportedSellersView
+from sellerwatch.operations.seller_removal import RemovedSellerView
 from sellerwatch.operations.sellers import DeactivatedSellerView, ListedSellerView, SellerDetailView
 from sellerwatch.reports.freshness import FreshnessState
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.sellers import commands
 from sellerwatch.sellers.commands import ChangedSellerView
+from sellerwatch.sellers.import_rows import SellerRow, row_of
 from sellerwatch.sellers.seller import SellerStatus
 from sellerwatch.web.api.authorization import AdminSession, DryRunSession, ViewerSession
 from sellerwatch.web.api.context import parts_of
@@ -27,6 +31,9 @@ from sellerwatch.web.api.seller_paths import SellerPath
 from sellerwatch.web.api.view_route import ViewRoute
 
 router = APIRouter(prefix="/sellers", tags=["sellers"], route_class=ViewRoute)
+
+#: Of 100 products each, in one request.
+REMOVAL_STEPS = 10
 
 Search = Annotated[str | None, Query(min_length=1, max_length=100, description="A part of the seller's id or name.")]
 
@@ -54,6 +61,23 @@ class RegisterBody(ChangeIntervalBody):
     name: StrictStr = Field(examples=["럭셔리하우스"])
     crawling_interval_days: StrictInt | None = Field(None, examples=[1])
     crawl_now: StrictBool = False
+
+
+class ImportedRow(RequestModel):
+    seller_id: StrictStr = Field(max_length=200, examples=[A_SELLER_ID])
+    name: StrictStr = Field(max_length=1000, examples=["럭셔리하우스"])
+    crawling_interval_days: StrictInt | None = Field(None, examples=[1])
+    interval: StrictStr | None = Field(None, max_length=50, examples=["6h"], description="Such as 1d or 6h.")
+
+
+class ImportBody(RequestModel):
+    sellers: list[ImportedRow] = Field(
+        max_length=1000, examples=[[{"sellerId": A_SELLER_ID, "name": "럭셔리하우스", "interval": "6h"}]]
+    )
+
+    def rows(self) -> list[SellerRow]:
+        given = (each.model_dump(by_alias=True, exclude_none=True) for each in self.sellers)
+        return [row_of(number, values) for number, values in enumerate(given, 1)]
 
 
 @router.post("", status_code=201, responses=refusals(409))
@@ -101,6 +125,27 @@ async def activate_seller(seller_id: SellerPath, session: DryRunSession) -> Chan
 async def deactivate_seller(seller_id: SellerPath, session: DryRunSession) -> DeactivatedSellerView:
     """Stop crawling a seller. Its open run is ended: waiting tasks are cancelled, those in flight finish."""
     return await session.run(operations.deactivate_seller, SellerId.parse(seller_id), session.rules)
+
+
+@router.post("/import")
+async def import_sellers(body: ImportBody, session: DryRunSession) -> ImportedSellersView:
+    """Register many sellers. Rows that are refused do not stop the others; sellers that are registered stay as they
+    are, so the same list can be sent again."""
+    return await seller_import.import_sellers(session, body.rows())
+
+
+@router.delete("/{sellerId:seller}", responses=refusals(404, 409))
+async def remove_seller(
+    seller_id: SellerPath,
+    session: DryRunSession,
+    tell_receiver: Annotated[
+        bool, Query(alias="tellReceiver", description="Write a PRODUCT_DELETED event for each product.")
+    ] = False,
+) -> RemovedSellerView:
+    """End and archive a seller with its products. One request deletes 1,000 of them: where some are `left`, send it
+    again."""
+    wanted = SellerId.parse(seller_id)
+    return await seller_removal.remove_seller(session, wanted, tell_receiver=tell_receiver, steps=REMOVAL_STEPS)
 
 
 @router.post("/{sellerId:path}/crawl", status_code=202, responses=refusals(404, 409))

@@ -12,6 +12,7 @@ from sellerwatch.web.console import (
     dead_letters,
     executions,
     login,
+    logins,
     marketplace,
     outbox,
     overview,
@@ -52,6 +53,7 @@ ROUTERS = (
     schedules.router,
     audit.router,
     users.router,
+    logins.router,
     settings.router,
 )
 

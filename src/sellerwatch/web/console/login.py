@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
-from sellerwatch.access import queries
+from sellerwatch.access import commands, queries
+from sellerwatch.access.login_sessions import LoginKind, LoginSessionNotFound
 from sellerwatch.access.logins import PasswordMustChange
 from sellerwatch.access.users import LONGEST_PASSWORD
 from sellerwatch.kernel.errors import SellerwatchError, TooManyRequests, Unavailable
@@ -14,8 +17,8 @@ from sellerwatch.texts import LANGUAGES
 from sellerwatch.web import sessions
 from sellerwatch.web.api.auth import log_in, log_in_with_new_password
 from sellerwatch.web.api.errors import status_of
-from sellerwatch.web.console.page_request import LANGUAGE, THEME, THEMES, Guest, Viewer, Visit, inside, login_lifetime
-from sellerwatch.web.console.rendering import PageRoute, put_session, show
+from sellerwatch.web.console.page_request import LANGUAGE, THEME, THEMES, Guest, Viewer, Visit, inside
+from sellerwatch.web.console.rendering import PageRoute, drop_cookie, put_session, show
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -33,7 +36,7 @@ async def login(visit: Guest, request: Request) -> Response:
     """Log in; failures count and wait as in the API."""
     name, password = _given(visit, "user", LONGEST_NAME), _given(visit, "password", LONGEST_PASSWORD)
     try:
-        user = await log_in(request, name, password)
+        logged_in = await log_in(request, name, password, LoginKind.CONSOLE)
     except PasswordMustChange:
         return show(visit, "password.html", problem=None, user=name)
     except StoreFailed:
@@ -41,7 +44,7 @@ async def login(visit: Guest, request: Request) -> Response:
     except SellerwatchError as error:
         return await _login_form(visit, visit.refusal(error), name, status_of(type(error)), error)
     response = RedirectResponse(inside(visit.form.get("next", "/")), 303)
-    put_session(visit, response, sessions.begin(user, login_lifetime(visit.parts), visit.parts.clock.now()))
+    put_session(visit, response, logged_in)
     return response
 
 
@@ -56,20 +59,25 @@ async def choose_password(visit: Guest, request: Request) -> Response:
     name, old = _given(visit, "user", LONGEST_NAME), _given(visit, "password", LONGEST_PASSWORD)
     new = visit.form.get("new_password", "")
     try:
-        user = await log_in_with_new_password(request, name, old, new)
+        logged_in = await log_in_with_new_password(request, name, old, new, LoginKind.CONSOLE)
     except StoreFailed:
         raise
     except SellerwatchError as error:
         return show(visit, "password.html", status=status_of(type(error)), problem=visit.refusal(error), user=name)
     response = RedirectResponse("/", 303)
-    put_session(visit, response, sessions.begin(user, login_lifetime(visit.parts), visit.parts.clock.now()))
+    put_session(visit, response, logged_in)
     return response
 
 
 @router.post("/logout")
 async def logout(visit: Viewer) -> Response:
+    """End the log-in: a copy of the cookie is worth nothing from now on."""
+    caller = visit.caller
+    if caller is not None and caller.session_id is not None:
+        with suppress(LoginSessionNotFound):
+            await visit.operations.run(commands.end_session, caller.session_id, caller.name)
     response = RedirectResponse("/login", 303)
-    response.delete_cookie(sessions.COOKIE, path="/")
+    drop_cookie(visit, response, sessions.COOKIE)
     return response
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
 from typing import Annotated, Any, TypeVar
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 from zoneinfo import ZoneInfo
 
 from fastapi import Depends, Request
@@ -23,7 +23,6 @@ from sellerwatch.web import sessions
 from sellerwatch.web.api.context import Parts, parts_of
 from sellerwatch.web.api.credentials import Caller
 from sellerwatch.web.console.texts import say
-from sellerwatch.web.sessions import ConsoleSession
 
 LANGUAGE, THEME, FLASH = "sellerwatch_language", "sellerwatch_theme", "sellerwatch_flash"
 THEMES = ("auto", "light", "dark")
@@ -45,7 +44,7 @@ class ForgedForm(Forbidden):
 
 @dataclass(frozen=True)
 class Visit:
-    """One request of a person. `session` and `caller` are None for who is not logged in."""
+    """One request of a person. `caller` is None for who is not logged in."""
 
     request: Request
     parts: Parts
@@ -53,7 +52,6 @@ class Visit:
     theme: str
     now: datetime
     form: Mapping[str, str] = field(default_factory=dict)
-    session: ConsoleSession | None = None
     caller: Caller | None = None
 
     def t(self, key: str, **facts: object) -> str:
@@ -112,7 +110,8 @@ class Visit:
 
     @cached_property
     def form_token(self) -> str:
-        return "" if self.session is None else sessions.form_token(self.parts, self.session)
+        session_id = None if self.caller is None else self.caller.session_id
+        return "" if session_id is None else sessions.form_token(self.parts, session_id)
 
     @property
     def zone(self) -> ZoneInfo:
@@ -132,8 +131,11 @@ def guest_of(request: Request) -> Visit:
 
 
 def _is_from_elsewhere(request: Request) -> bool:
-    """Another site made the browser send this, says the browser."""
-    return request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none")
+    """Return whether another site made the browser send this, as the browser says; older ones say it by Origin."""
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    if site is not None:
+        return site not in ("same-origin", "none")
+    return origin is not None and urlsplit(origin).netloc != request.headers.get("host")
 
 
 async def _guest(request: Request) -> Visit:
@@ -149,17 +151,14 @@ async def _guest(request: Request) -> Visit:
 async def _viewer(guest: Annotated[Visit, Depends(_guest)]) -> Visit:
     request, parts = guest.request, guest.parts
     try:
-        session = sessions.read(parts, request.cookies.get(sessions.COOKIE), guest.now)
-        user = await sessions.user_of(parts, session)
+        login = await sessions.login_of(parts, sessions.read(parts, request).session_id)
     except Unauthenticated:
         raise LoginNeeded from None
     given = guest.form.get("form_token") or request.headers.get("x-form-token", "")
-    if request.method not in SAFE and not sessions.is_form_token(parts, session, given):
+    if request.method not in SAFE and not sessions.is_form_token(parts, login.session.session_id, given):
         raise ForgedForm
-    caller = Caller(user.name, user.role, session.expires_at, user.version)
-    # For the rendering of the page, which renews the cookie.
-    request.state.session = session
-    return Visit(request, parts, guest.language, guest.theme, guest.now, guest.form, session, caller)
+    caller = sessions.caller_of(login)
+    return Visit(request, parts, guest.language, guest.theme, guest.now, guest.form, caller)
 
 
 async def _admin(viewer: Annotated[Visit, Depends(_viewer)]) -> Visit:
@@ -175,10 +174,6 @@ Guest = Annotated[Visit, Depends(_guest)]
 Viewer = Annotated[Visit, Depends(_viewer)]
 #: A user who may change things.
 Admin = Annotated[Visit, Depends(_admin)]
-
-
-def login_lifetime(parts: Parts) -> timedelta:
-    return timedelta(seconds=int(parts.settings.login_seconds))
 
 
 def one_of(choices: type[E], text: str) -> E | None:

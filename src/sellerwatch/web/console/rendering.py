@@ -9,7 +9,7 @@ import base64
 import logging
 import re
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode
@@ -21,6 +21,7 @@ from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from sellerwatch.access.login_sessions import LoggedIn
 from sellerwatch.kernel.bulk import RefusedView
 from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.errors import Forbidden, SellerwatchError, Unauthenticated
@@ -37,7 +38,6 @@ from sellerwatch.web.console.page_request import (
     Visit,
     guest_of,
     inside,
-    login_lifetime,
 )
 from sellerwatch.web.console.static import address_of
 from sellerwatch.web.console.tables import Chart, Columns, Confirm, Filter, Sentence, Table, tone_of
@@ -112,7 +112,9 @@ NAVIGATION = (
     ("removals", "/removals"),
     ("schedules", "/schedules"),
     ("audit", "/audit"),
+    ("log_ins", "/log-ins"),
     ("users", "/users"),
+    ("api_tokens", "/api-tokens"),
     ("settings", "/settings"),
 )
 
@@ -167,7 +169,6 @@ def show(visit: Visit, template: str, *, status: int = 200, **context: Any) -> R
                 return _csv(visit, table)
     response = HTMLResponse(_render(visit, template, context), status, HEADERS)
     response.headers["vary"] = "Cookie"
-    _renew(visit, response)
     if FLASH in visit.request.cookies:
         response.delete_cookie(FLASH, path="/")
     return response
@@ -280,7 +281,6 @@ def go(visit: Visit, path: str, key: str | None = None, *, tone: str = "ok", **f
     response = RedirectResponse(inside(path), 303)
     if key is not None:
         toast(visit, response, visit.t(key, **facts), tone)
-    _renew(visit, response)
     return response
 
 
@@ -288,13 +288,14 @@ def refuse(visit: Visit, refused: RefusedView, back: str) -> Response:
     """Lead back to where a form came from, with the reason why what it asked for was refused."""
     response = RedirectResponse(inside(visit.form.get("back") or back), 303)
     toast(visit, response, refused.message, "bad")
-    _renew(visit, response)
     return response
 
 
 def toast(visit: Visit, response: Response, text: str, tone: str = "ok") -> None:
     said = base64.urlsafe_b64encode(orjson.dumps([tone, text[:LONGEST_FLASH]])).decode()
-    response.set_cookie(FLASH, said, max_age=60, httponly=True, samesite="lax", secure=_is_safe(visit), path="/")
+    response.set_cookie(
+        FLASH, said, max_age=60, httponly=True, samesite="lax", secure=sessions.is_secure(visit.request), path="/"
+    )
 
 
 def _flash_of(visit: Visit) -> tuple[str, str] | None:
@@ -309,23 +310,32 @@ def _flash_of(visit: Visit) -> tuple[str, str] | None:
     return None
 
 
-def put_session(visit: Visit, response: Response, session: sessions.ConsoleSession) -> None:
-    seconds = int((session.expires_at - visit.now).total_seconds())
-    sealed = sessions.seal(visit.parts, session)
-    safe = _is_safe(visit)
-    response.set_cookie(sessions.COOKIE, sealed, max_age=seconds, httponly=True, samesite="lax", secure=safe, path="/")
+def put_session(visit: Visit, response: Response, login: LoggedIn) -> None:
+    """Set the cookie of a log-in, and the one by which this browser is a known device of the user."""
+    session, name = login.session, login.user.name
+    longest = session.expires_at - session.created_at
+    _put_cookie(visit, response, sessions.COOKIE, sessions.seal(visit.parts, session), longest)
+    device = sessions.seal_device(visit.parts, name)
+    _put_cookie(visit, response, sessions.DEVICE, device, sessions.DEVICE_KNOWN)
 
 
-def _renew(visit: Visit, response: Response) -> None:
-    """Keep a user who works here logged in."""
-    if visit.session is not None:
-        longer = sessions.renewed(visit.session, login_lifetime(visit.parts), visit.now)
-        if longer is not None:
-            put_session(visit, response, longer)
+def _put_cookie(visit: Visit, response: Response, name: str, value: str, lasts: timedelta) -> None:
+    response.set_cookie(
+        sessions.cookie_name(visit.request, name),
+        value,
+        max_age=int(lasts.total_seconds()),
+        httponly=True,
+        samesite="lax",
+        secure=sessions.is_secure(visit.request),
+        path="/",
+    )
 
 
-def _is_safe(visit: Visit) -> bool:
-    return bool(visit.request.url.scheme == "https")
+def drop_cookie(visit: Visit, response: Response, name: str) -> None:
+    secure = sessions.is_secure(visit.request)
+    response.delete_cookie(
+        sessions.cookie_name(visit.request, name), path="/", secure=secure, httponly=True, samesite="lax"
+    )
 
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -376,7 +386,7 @@ async def _down(request: Request) -> Response:
     """Answer that the database is away and what is down; the page asks again on its own."""
     visit = guest_of(request)
     try:
-        sessions.read(visit.parts, request.cookies.get(sessions.COOKIE), visit.now)
+        sessions.read(visit.parts, request)
         findings: list[PartHealth] = await find_all(visit.parts)
     except Unauthenticated:
         findings = []

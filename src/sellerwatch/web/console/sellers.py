@@ -14,13 +14,17 @@ from sellerwatch.kernel.errors import SellerwatchError
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.operations import sellers as operations
+from sellerwatch.operations.seller_import import import_sellers
+from sellerwatch.operations.seller_removal import remove_seller
 from sellerwatch.operations.sellers import ListedSellerView
 from sellerwatch.reports.freshness import FreshnessState
 from sellerwatch.schedules.interval import CrawlingInterval, IntervalUnit
 from sellerwatch.sellers import commands
+from sellerwatch.sellers.import_rows import read_rows
 from sellerwatch.sellers.seller import SellerStatus
 from sellerwatch.web.api.errors import status_of
 from sellerwatch.web.api.run_start import start_run
+from sellerwatch.web.api.sellers import REMOVAL_STEPS
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Admin, Viewer, number_of, one_of
 from sellerwatch.web.console.rendering import PageRoute, ask_first, go, show, show_list
@@ -70,7 +74,7 @@ async def sellers(visit: Viewer) -> Response:
         ],
         next_=visit.link(page=str(page + 1)) if page + 1 < found.total_pages else None,
         live="execution seller schedule",
-        buttons=[("/sellers/new", "sellers.register")],
+        buttons=[("/sellers/new", "sellers.register"), ("/sellers/import", "sellers.import")],
     )
 
 
@@ -96,6 +100,22 @@ async def register_seller(visit: Admin) -> Response:
         status = status_of(type(error))
         return show(visit, "register.html", status=status, problem=visit.refusal(error), given=given)
     return go(visit, seller_page(made.seller_id), "sellers.registered", name=made.name)
+
+
+@router.get("/sellers/import")
+async def import_form(visit: Admin) -> Response:
+    return show(visit, "import.html", rows="", found=None)
+
+
+@router.post("/sellers/import")
+async def import_file(visit: Admin) -> Response:
+    """Say what would be done with the rows that were pasted; do it with the second button."""
+    given, is_check = visit.form.get("rows", ""), "import" not in visit.form
+    rows = read_rows(given, is_csv=not given.lstrip().startswith("{"))
+    found = await import_sellers(visit.operations.with_dry_run(is_check), rows)
+    if is_check or found.refused:
+        return show(visit, "import.html", rows=given, found=found)
+    return go(visit, "/sellers", "sellers.imported", n=len(found.added))
 
 
 @router.post("/sellers/{seller_id:path}/crawl")
@@ -136,6 +156,29 @@ async def deactivate(seller_id: str, visit: Admin) -> Response:
     done = await session.run(operations.deactivate_seller, wanted, session.rules)
     cancelled = 0 if done.ended_execution is None else done.ended_execution.cancelled_tasks
     return go(visit, seller_page(wanted), "sellers.deactivated", seller=wanted, n=cancelled)
+
+
+@router.get("/sellers/{seller_id:path}/remove")
+async def confirm_remove(seller_id: str, visit: Admin) -> Response:
+    wanted, session = SellerId.parse(seller_id), visit.operations
+    would = await remove_seller(session.with_dry_run(True), wanted, tell_receiver=True)
+    sentences: list[Sentence] = [
+        ("seller_remove.what", {"seller": would.name, "n": would.removed}),
+        ("seller_remove.events", {"n": would.events}),
+    ]
+    fields = [Filter("tell_receiver", "seller_remove.tell", "", [("1", "seller_remove.tell_yes")])]
+    page = seller_page(wanted)
+    return ask_first(
+        visit, "seller_remove.title", "seller_remove.button", sentences, page, fields=fields, seller=wanted
+    )
+
+
+@router.post("/sellers/{seller_id:path}/remove")
+async def remove(seller_id: str, visit: Admin) -> Response:
+    wanted, tell_receiver = SellerId.parse(seller_id), bool(visit.form.get("tell_receiver"))
+    done = await remove_seller(visit.operations, wanted, tell_receiver=tell_receiver, steps=REMOVAL_STEPS)
+    key = "sellers.partly_removed" if done.left else "sellers.removed"
+    return go(visit, seller_page(wanted), key, seller=wanted, n=done.removed, events=done.events)
 
 
 @router.get("/sellers/{seller_id:path}/interval")

@@ -80,6 +80,11 @@ def said(key: str, **facts: object) -> Cell:
     return Cell("said", key, more=facts)
 
 
+def link(key: str, href: str) -> Cell:
+    """A text of the catalogue that leads to a page."""
+    return Cell("said", key, href, more={})
+
+
 def pill(value: str, family: str = "status", href: str | None = None) -> Cell:
     """A state: a word with a colour."""
     return Cell("pill", str(value), href, more=(family, tone_of(value, family)))

@@ -10,7 +10,7 @@ from sellerwatch.adapters.sql.migrations.tables import create_index, create_tabl
 from sellerwatch.adapters.sql.migrations.types import CODE, INT, SELLER, TEXT, TIME, UUID, may, need, row_id
 
 revision = "0016"
-down_revision = "0015"
+down_revision = "0014"
 
 CHANNELS, CIRCUITS = "outbox_channels", "outbox_seller_circuits"
 OUTBOXES = ("product_outbox", "scheduler_outbox")
