@@ -44,7 +44,7 @@ def test_each_limit_is_shown_with_its_value_where_it_is_from_and_what_it_means(w
 def test_a_changed_limit_is_kept_audited_and_taken_over_by_a_running_service(world: CliWorld) -> None:
     said = world.said("limits", "set", "window-limit", "60")
     assert "WINDOW_LIMIT is 60 now; it was 80." in said
-    assert "at its next tending turn, within 30 s" in said
+    assert "A running service applies it within 30 s" in said
     assert kept(world) == {"window_limit": "60"}
     assert tuning_in_force(load({}).settings, kept(world)).limits.window_limit == 60
     answer = world.json("limits", "set", "SELLERWATCH_WINDOW_LIMIT", " 40 ")

@@ -42,7 +42,7 @@ async def keep(store: SqlStore, run: Execution, *task_types: TaskType) -> None:
 
 
 async def cause(store: SqlStore, run: Execution) -> Failure | None:
-    return (await store.read(lambda tx: causes_of_waiting(tx, [run]))).get(run.execution_id)
+    return (await store.read(lambda tx: causes_of_waiting(tx, [run], NOW))).get(run.execution_id)
 
 
 async def pause(store: SqlStore, seller_id: SellerId | None) -> None:
@@ -161,6 +161,43 @@ async def test_a_run_waits_while_the_pools_breaker_is_open(inline_store: SqlStor
     found = await cause(inline_store, RUNNING)
     assert found is not None
     assert found.code is FailureCode.POOL_BREAKER_OPEN
+
+
+SHUT = (
+    "UPDATE circuit_breaker_state SET circuit_state = 'OPEN', failure_count = 3, opened_at = :at WHERE agent_id {which}"
+)
+USED_UP = "UPDATE rate_limit_bucket SET current_tokens = 0 WHERE agent_id {which}"
+
+
+@pytest.mark.parametrize(
+    ("shut", "used_up", "code"),
+    [
+        ("> 0", "= 0", FailureCode.AGENT_CIRCUITS_OPEN),
+        ("> 1", "= 0", None),
+        ("= 0", "> 0", FailureCode.BUDGET_USED_UP),
+        ("> 1", "= 1", FailureCode.BUDGET_USED_UP),
+        ("= 0", "> 1", None),
+    ],
+)
+async def test_a_run_waits_while_no_available_agent_can_be_asked(
+    inline_store: SqlStore, shut: str, used_up: str, code: FailureCode | None
+) -> None:
+    await keep(inline_store, RUNNING, TaskType.PRODUCT_DETAIL)
+
+    def work(tx: Transaction) -> None:
+        tx.db.run(SHUT.format(which=shut), {"at": NOW - 4 * MINUTE})
+        tx.db.run(USED_UP.format(which=used_up))
+
+    await inline_store.transact(work)
+    found = await cause(inline_store, RUNNING)
+    assert (None if found is None else found.code) == code
+    if code is FailureCode.AGENT_CIRCUITS_OPEN:
+        shown = WaitingView.of(found, "en")
+        assert shown is not None
+        assert shown.message.endswith("are open after failures in a row; the next one is tried in about 360 s.")
+    # One request under way may end all this: the run is at work.
+    await inline_store.transact(lambda tx: tx.db.run("UPDATE crawler_tasks SET status = 'IN_PROGRESS'"))
+    assert await cause(inline_store, RUNNING) is None
 
 
 async def test_a_run_that_is_over_waits_for_nothing_however_the_marketplace_is(inline_store: SqlStore) -> None:

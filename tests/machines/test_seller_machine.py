@@ -91,7 +91,7 @@ class SellerMachine(RuleBasedStateMachine):
 
     @rule()
     def the_scheduler_was_told_after_all(self) -> None:
-        self.schedule = self.schedule.told(self.now)
+        self.schedule = self.schedule.acknowledge(self.now)
         assert self.schedule.status is (ACTIVE if self.seller.is_active else INACTIVE)
 
     @rule()

@@ -8,6 +8,7 @@ which knows nothing of permits.
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -23,6 +24,7 @@ from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.agent import Agent, Outcome
+from sellerwatch.agents.agent_status import FullReason
 from sellerwatch.agents.answers import Answer, AnswerKind
 from sellerwatch.agents.breaker import BreakerRules
 from sellerwatch.agents.lending import LendingRules
@@ -31,6 +33,7 @@ from sellerwatch.agents.maintenance import change_limits, recover_rested
 from sellerwatch.agents.marketplace_circuit import EndpointFailure, MarketplaceCircuitRules
 from sellerwatch.agents.outages import observe
 from sellerwatch.agents.record_outcomes import record_outcomes
+from sellerwatch.agents.recount import recount_buckets
 from sellerwatch.agents.token import Token
 from sellerwatch.crawling.absorb_batch import CrawlRules
 from sellerwatch.crawling.claim import Claim, Claims, claim
@@ -151,6 +154,8 @@ class PoolWorld:
         self._workers = 0
         self._turn = 0
         self._tokens = 0
+        #: The highest permit there ever was, as the file beside the database has it.
+        self._mark = 0
 
     def transact(self, work: Any) -> Any:
         return at_once(self.store.transact(work))
@@ -170,10 +175,31 @@ class PoolWorld:
         def enter(tx: Transaction) -> None:
             tx.windows.set_limits(limits, at)
             tx.windows.enter_boot(at, limits)
+            recount_buckets(tx, "test", at.now)
+            if tx.windows.highest() < self._mark:
+                tx.windows.fill(at, limits, FullReason.RESTORED)
             tx.workers.enter(WorkerInfo(process.worker_id, "test", "here", 1, at.now, at.now))
 
         self.transact(enter)
+        self._mark = self.read(lambda tx: tx.windows.highest())
         return process
+
+    def image(self) -> sqlite3.Connection:
+        """The database as a backup has it."""
+        with self.store.engine.connect() as connection:
+            raw: Any = connection.connection.driver_connection
+            raw.rollback()
+            image = sqlite3.connect(":memory:")
+            raw.backup(image)
+            return image
+
+    def restore(self, image: sqlite3.Connection) -> None:
+        """Put a backup in the place of the database. The marker beside it stays."""
+        self._mark = max(self._mark, self.read(lambda tx: tx.windows.highest()))
+        with self.store.engine.connect() as connection:
+            raw: Any = connection.connection.driver_connection
+            raw.rollback()
+            image.backup(raw)
 
     def beat(self, process: Process) -> None:
         at = self.computer.moment()

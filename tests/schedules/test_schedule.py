@@ -89,19 +89,19 @@ def test_a_schedule_fails_when_the_scheduler_could_not_be_told_even_twice(status
 
 def test_a_failed_schedule_is_active_again_once_the_scheduler_was_told() -> None:
     schedule = a_schedule()
-    mended = schedule.fail(NOW).told(LATER)
+    mended = schedule.fail(NOW).acknowledge(LATER)
     assert (mended.status, mended.next_run_at, mended.updated_at) == (ACTIVE, schedule.next_run_at, LATER)
 
 
 def test_a_schedule_that_failed_while_being_switched_off_is_off_once_the_scheduler_was_told() -> None:
     off, _ = a_schedule().deactivate(NOW)
-    assert off.fail(NOW).told(LATER).status is INACTIVE
+    assert off.fail(NOW).acknowledge(LATER).status is INACTIVE
 
 
 @pytest.mark.parametrize("status", [ACTIVE, INACTIVE])
 def test_being_told_changes_nothing_of_a_schedule_that_had_not_failed(status: ScheduleStatus) -> None:
     schedule = a_schedule(status=status)
-    assert schedule.told(LATER) is schedule
+    assert schedule.acknowledge(LATER) is schedule
 
 
 def test_an_operator_can_activate_or_deactivate_a_failed_schedule() -> None:
@@ -129,4 +129,4 @@ def test_after_a_run_the_next_one_is_due() -> None:
 def test_a_run_that_ends_after_the_deactivation_plans_no_other() -> None:
     off, _ = a_schedule().deactivate(NOW)
     assert off.ran(NOW + DAY, LATER) == off
-    assert off.ran(NOW + DAY, LATER).fail(LATER).told(LATER).status is INACTIVE
+    assert off.ran(NOW + DAY, LATER).fail(LATER).acknowledge(LATER).status is INACTIVE

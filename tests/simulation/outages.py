@@ -107,7 +107,7 @@ async def causes(world: ServiceWorld) -> list[tuple[str, str | None]]:
 
     def work(tx: Transaction) -> list[Failure]:
         newest = tx.execution_queries.newest(seller_id=None, status=None, limit=1000)
-        return list(causes_of_waiting(tx, newest[::-1]).values())
+        return list(causes_of_waiting(tx, newest[::-1], world.clock.now()).values())
 
     found = await world.store.read(work)
     named = [(each.code.value, each.facts_by_name.get("endpoint")) for each in found]

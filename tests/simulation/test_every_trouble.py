@@ -143,6 +143,7 @@ class Trouble:
     made_by: Collection[object] = ()
     crawls: bool = True
     products: int = 10
+    agents: int = 100
     settings: dict[str, object] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -160,8 +161,8 @@ def outages() -> Iterator[Trouble]:
         (FaultKind.UNAUTHORISED, "detail"): (AttentionKind.FAILED_RUNS, FailureCode.REQUEST_LIMIT),
         (FaultKind.UNAUTHORISED, "options"): (AttentionKind.FAILED_RUNS, FailureCode.REQUEST_LIMIT),
         (FaultKind.STORM, "list"): (starts, FailureCode.TOO_MANY_REQUESTS),
-        (FaultKind.STORM, "detail"): (breaker, None),
-        (FaultKind.STORM, "options"): (breaker, None),
+        (FaultKind.STORM, "detail"): (breaker, FailureCode.POOL_BREAKER_OPEN),
+        (FaultKind.STORM, "options"): (breaker, FailureCode.POOL_BREAKER_OPEN),
         (FaultKind.WITHOUT_MODULE, "detail"): (AttentionKind.PAUSED_RUNS, None),
     }
     causes = {FaultKind.REFUSED: FailureCode.UNREACHABLE, FaultKind.ERROR: FailureCode.SERVER_ERROR}
@@ -431,6 +432,13 @@ TROUBLES: Sequence[Trouble] = (
         lambda scene: scene.run(resume, OutboxKind.PRODUCT),
         (AttentionKind.OUTBOX_PAUSED, None),
     ),
+    Trouble(
+        "the circuits of all agents open",
+        lambda scene: _plan(scene, FaultKind.UNAUTHORISED, endpoint="detail"),
+        _end_outages,
+        (AttentionKind.POOL_BREAKER, FailureCode.AGENT_CIRCUITS_OPEN),
+        agents=10,
+    ),
     Trouble("agents blocked", on_agents(block_agents), on_agents(unblock_agents), (AttentionKind.BLOCKED_AGENTS, None)),
     Trouble(
         "a budget too small",
@@ -480,6 +488,7 @@ async def act(scene: Scene, what: Act) -> None:
 def test_it_appears_within_a_minute_once_and_goes_away(migrated_template: Path, trouble: Trouble) -> None:
     async def story(world: ServiceWorld) -> None:
         world.receiver = Answering(world.receiver)
+        await world.leave_agents(trouble.agents)
         await world.register_all(every=HOURLY, due=world.now)
         async with AsyncExitStack() as stack:
             scene = Scene(world, stack)

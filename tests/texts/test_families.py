@@ -9,7 +9,10 @@ from pathlib import Path
 from string import Formatter
 
 import pytest
+from tests.builders import NOW
 
+from sellerwatch.kernel.failure import Failure, FailureCode
+from sellerwatch.kernel.wording import failure_text
 from sellerwatch.settings.model import Settings
 from sellerwatch.texts import families, family, fill, say
 
@@ -23,6 +26,7 @@ SAME = {
 }
 #: Texts whose English is Typer's own.
 TYPERS = {"extra_arguments"}
+COMMAND = re.compile(r"`sellerwatch |\b[Rr]un:? sellerwatch")
 CALL = re.compile(r"""say\(\s*"(\w+)",\s*"([\w.]+)\"""")
 
 
@@ -61,6 +65,27 @@ def test_settings_are_described_in_the_words_of_the_model() -> None:
 )
 def test_a_number_brings_the_right_form_of_its_noun(number: int, text: str) -> None:
     assert fill("{n:run is|runs are} paused", {"n": number}) == text
+
+
+@pytest.mark.parametrize("language", ["en", "ko"])
+@pytest.mark.parametrize("code", list(FailureCode))
+def test_a_failure_ends_with_one_full_stop_whatever_its_facts_end_with(code: FailureCode, language: str) -> None:
+    cause = Failure.of(FailureCode.UNREACHABLE, NOW, detail="Connection refused.")
+    text, _ = family("failures")[code]
+    facts = dict.fromkeys(facts_of(text) - {"cause", "where", "problem"}, "Connection refused.")
+    for failure in (Failure.of(code, NOW, None, **facts), Failure.because(cause, code, NOW, None, **facts)):
+        said = failure_text(failure, language)
+        assert not re.search(r"[.]\)?[.]|\.[:,;]", said), said
+
+
+def test_what_a_caller_of_the_api_reads_names_no_command() -> None:
+    found = {
+        (name, key)
+        for name in ("attention", "failures", "notes", "problems", "unreadable")
+        for key, texts in family(name).items()
+        if any(COMMAND.search(text) for text in texts)
+    }
+    assert found == {("problems", "all_names")}, "only `config check` and starting processes say that one"
 
 
 def test_a_key_that_is_not_there_fails() -> None:

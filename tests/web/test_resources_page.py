@@ -20,7 +20,6 @@ NOUNS = (
     "products",
     "outbox",
     "resends",
-    "retention",
     "resyncs",
     "quarantine",
     "removals",
@@ -28,7 +27,6 @@ NOUNS = (
     "why",
     "attention",
     "changes",
-    "resyncs",
 )
 
 
@@ -42,6 +40,19 @@ def documented(text: str) -> set[tuple[str, str]]:
             first = first or whole
             found |= {(method.strip("* "), f"/api/v1{whole}") for method in methods.split(",")}
     return found
+
+
+async def test_the_page_names_every_parameter_of_the_lists(world: ApiWorld) -> None:
+    paths, page = world.admin.app.openapi()["paths"], PAGE.read_text("utf-8")
+    rows = {path.strip().partition("?")[0]: path for methods, path in ROW.findall(page) if "GET" in methods}
+    missing = []
+    for path, methods in paths.items():
+        if path.startswith(tuple(f"/api/v1/{noun}" for noun in (*NOUNS, "metrics"))):
+            asked = {each["name"] for each in methods.get("get", {}).get("parameters", ()) if each["in"] == "query"}
+            named = set(re.findall(r"(\w+)=", rows.get(path.removeprefix("/api/v1"), "")))
+            # Said once, for all lists.
+            missing += [(path, name) for name in sorted(asked - named - {"size", "cursor", "page"})]
+    assert missing == [], missing
 
 
 async def test_the_page_and_the_routes_are_the_same(world: ApiWorld) -> None:

@@ -16,7 +16,7 @@ STATUS, WHY = "/api/v1/status", "/api/v1/why"
 async def test_a_new_service_needs_nobody(world: ApiWorld) -> None:
     found = (await world.viewer.get(STATUS)).json
     assert (found["attention"], found["running"], found["runs"], found["pendingRuns"]) == ([], 0, [], [])
-    assert found["sellers"] == {"total": 0, "active": 0, "onTime": 0, "late": 0, "incomplete": 0}
+    assert found["sellers"] == {"total": 0, "active": 0, "fresh": 0, "never": 0, "late": 0, "incomplete": 0}
     assert (found["marketplace"]["paused"], found["hasReceiver"]) == (False, True)
 
 

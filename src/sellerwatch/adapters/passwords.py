@@ -8,7 +8,7 @@ from __future__ import annotations
 import argon2
 from argon2.exceptions import InvalidHashError, VerificationError
 
-_NOBODYS = "the password of nobody"
+_NO_USERS = "the password of no user"
 
 
 class Argon2Passwords:
@@ -22,7 +22,7 @@ class Argon2Passwords:
     def check(self, stored: str | None, password: str) -> bool:
         """Check a password. Without a stored hash it takes as long, and fails."""
         if self._nobody is None:
-            self._nobody = self._hasher.hash(_NOBODYS)
+            self._nobody = self._hasher.hash(_NO_USERS)
         try:
             self._hasher.verify(self._nobody if stored is None else stored, password)
         except (VerificationError, InvalidHashError):

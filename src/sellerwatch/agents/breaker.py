@@ -47,7 +47,7 @@ class BreakerRules:
 
 @dataclass(frozen=True)
 class Breaker:
-    """State and times of the pool's breaker; the rate is computed anew each time."""
+    """State and times of the pool's breaker; the rate is computed each time."""
 
     state: CircuitState = CIRCUIT_LIFE.first
     opened_at: datetime | None = None

@@ -214,7 +214,7 @@ def rekey_tokens(tx: PoolTx, context: OperationContext, sealer: Sealer) -> Rekey
         except InvalidToken:
             unopened.append(user_agent_id)
             continue
-        anew = sealer.seal(
+        resealed_token = sealer.seal(
             plain,
             bound_to=user_agent_id,
             nid=token.nid,
@@ -222,12 +222,12 @@ def rekey_tokens(tx: PoolTx, context: OperationContext, sealer: Sealer) -> Rekey
             issued_at=token.issued_at,
             expires_at=token.expires_at,
         )
-        key_id = anew.key_id
-        if anew.key_id == token.key_id:
+        key_id = resealed_token.key_id
+        if resealed_token.key_id == token.key_id:
             current += 1
             continue
         resealed += 1
-        tx.tokens.reseal(token_row, anew)
+        tx.tokens.reseal(token_row, resealed_token)
     if resealed:
         after = {"keyId": key_id, "resealed": resealed, "unopened": len(unopened)}
         record_audit(tx, AuditEntry(context.now, context.actor, "agent.rekey", "agent", "all", after=after))

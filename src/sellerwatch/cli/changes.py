@@ -14,6 +14,7 @@ from sellerwatch.cli.help import CommandApp
 from sellerwatch.cli.output import print_table, print_view
 from sellerwatch.cli.product_tables import FAMILY, before_and_after, one_line
 from sellerwatch.cli.session import AsJson, CursorOption, Limit, say
+from sellerwatch.cli.tables import continued
 from sellerwatch.cli.times import parse_time
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId
 
@@ -77,4 +78,4 @@ def list_(
         empty=text("changes.none"),
     )
     if page.next is not None:
-        say(text("more", command=f"sellerwatch changes list --cursor {page.next}"), "dim")
+        say(text("more", command=continued(page.next)), "dim")

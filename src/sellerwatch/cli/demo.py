@@ -159,34 +159,34 @@ async def _rounds(
 ) -> dict[str, object]:
     clock = service.crawl.clock
     began = clock.monotonic()
-    tale = Trace()
+    totals = Trace()
     names = await _register(session, list(simulator.world.sellers))
     while not service.stop.is_set():
         before = await _delivered(session)
-        screen.round(tale.round)
-        tale.failed_tasks += await _crawl_all(service, session, running, names, screen)
+        screen.round(totals.round)
+        totals.failed_tasks += await _crawl_all(service, session, running, names, screen)
         await _drain(service, running, screen)
-        tale.events_by_round.append(await _delivered(session) - before)
+        totals.events_by_round.append(await _delivered(session) - before)
         screen.checked(len(simulator.compare()))
-        if tale.round >= plan.rounds or service.stop.is_set():
+        if totals.round >= plan.rounds or service.stop.is_set():
             break
         if not plan.once:
             await _pause(service, running)
         if service.stop.is_set():
             break
-        _let_the_world_change(simulator, plan, tale.round)
-        tale.round += 1
+        _let_the_world_change(simulator, plan, totals.round)
+        totals.round += 1
     stats = simulator.marketplace.stats()
     return {
         "products": sum(1 for _ in simulator.world.catalogue()),
         "requests": sum(stats["requests"].values()),
         "events_delivered": await _delivered(session),
-        "events_by_round": tale.events_by_round,
+        "events_by_round": totals.events_by_round,
         "mismatches": len(simulator.compare()),
         "violations": len(simulator.product_server.violations),
         "over_budget": stats["over_budget"],
         "over_rate": stats["over_rate"],
-        "failed_tasks": tale.failed_tasks,
+        "failed_tasks": totals.failed_tasks,
         "seconds": round(clock.monotonic() - began, 2),
     }
 
@@ -225,7 +225,7 @@ async def _crawl_all(
 
 async def start_or_join(service: Service, seller_id: SellerId) -> ExecutionId | None:
     """Start a run, or join the one that a person started in the console; what a bad day of the marketplace refuses is
-    left for the next turn."""
+    left for the next round."""
 
     for _ in range(20):
         try:

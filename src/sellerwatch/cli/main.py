@@ -1,4 +1,4 @@
-"""The command line's front door: settings in, one sentence and the right exit code out.
+"""The entry point of the command line: finds the command, and turns an error into one sentence and an exit code.
 
 Exit codes: 0 done; 1 failed; 2 bad usage or settings; 3 part of the work failed.
 """

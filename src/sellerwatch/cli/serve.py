@@ -170,10 +170,10 @@ async def _deliver_rest(service: Service, running: asyncio.Task[None]) -> None:
     delivery = service.deliveries[0]
     if not delivery.has_receiver:
         return
-    clock, told, since = service.crawl.clock, delivery.delivered, service.crawl.clock.monotonic()
+    clock, delivered, since = service.crawl.clock, delivery.delivered, service.crawl.clock.monotonic()
     while await delivery.pending() and not (service.stop.is_set() or running.done()):
-        if delivery.delivered > told:
-            told, since = delivery.delivered, clock.monotonic()
+        if delivery.delivered > delivered:
+            delivered, since = delivery.delivered, clock.monotonic()
         elif clock.monotonic() - since > PATIENCE:
             return
         await clock.sleep(LOOK)

@@ -60,11 +60,17 @@ def _facts(found: ServiceStatusView, text: Texts) -> list[tuple[str, str]]:
     marketplace = "paused" if found.marketplace.paused else "away" if found.marketplace.away else "answers"
     delivery = "no_receiver" if not found.has_receiver else "paused" if outbox.is_paused else "sends"
     return [
-        (text("nav.sellers"), text("status.sellers", on_time=sellers.on_time, active=sellers.active)),
+        (text("nav.sellers"), text("status.sellers", fresh=sellers.fresh, active=sellers.active)),
         (text("overview.marketplace"), text(f"status.marketplace.{marketplace}", by=found.marketplace.paused_by)),
         (
             text("nav.agents"),
-            text("status.agents", available=pool.available_agents, total=pool.total_agents, left=pool.budget.left),
+            text(
+                "status.agents_open" if pool.circuits.open else "status.agents",
+                available=pool.available_agents,
+                total=pool.total_agents,
+                left=pool.budget.left,
+                open=pool.circuits.open,
+            ),
         ),
         (
             text("nav.outbox"),

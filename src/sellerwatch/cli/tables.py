@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -30,4 +32,15 @@ def print_page(
         return
     print_views(text(f"{name}.title"), page.content, columns, text, empty=empty)
     if page.next is not None:
-        say(text("more", cursor=page.next, command=f"sellerwatch {name} list --cursor {page.next}"), "dim")
+        say(text("more", cursor=page.next, command=continued(page.next)), "dim")
+
+
+def continued(cursor: str) -> str:
+    """Return the command that was typed, from this cursor on: so a list goes on as it was narrowed."""
+    typed, words = iter(sys.argv[1:]), ["sellerwatch"]
+    for word in typed:
+        if word == "--cursor":
+            next(typed, None)
+        elif not word.startswith("--cursor="):
+            words.append(word)
+    return shlex.join([*words, "--cursor", cursor])

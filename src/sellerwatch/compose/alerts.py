@@ -22,6 +22,6 @@ async def send_alerts(settings: Settings, notices: Sequence[Notice], now: dateti
 def receiver_of_alerts(settings: Settings) -> Alerts:
     if settings.alert_webhook_url is None:
         return LogAlerts()
-    from sellerwatch.adapters.http.webhook import WebhookAlerts  # noqa: PLC0415 - aiohttp is for who uses it
+    from sellerwatch.adapters.http.webhook import WebhookAlerts  # noqa: PLC0415 - only with a receiver
 
     return WebhookAlerts(settings.alert_webhook_url.get_secret_value())

@@ -40,7 +40,7 @@ class AwsParts:
 @asynccontextmanager
 async def _client(settings: Settings) -> AsyncIterator[Aws]:
     """Open the clients of AWS, and close them at the end."""
-    from sellerwatch.adapters.aws.client import Aws  # noqa: PLC0415 - aiobotocore is for who uses AWS
+    from sellerwatch.adapters.aws.client import Aws  # noqa: PLC0415 - only with AWS
 
     client = Aws(settings.aws_endpoint_url)
     try:
@@ -59,7 +59,7 @@ async def open_aws(settings: Settings) -> AsyncIterator[AwsParts]:
     found = AwsParts()
     async with _client(settings) as client:
         if settings.queue == "sqs":
-            from sellerwatch.adapters.aws.queue import (  # noqa: PLC0415 - aiobotocore is for who uses AWS
+            from sellerwatch.adapters.aws.queue import (  # noqa: PLC0415 - only with AWS
                 SqsDeadLetters,
                 SqsQueue,
                 dead_queue,
@@ -72,7 +72,7 @@ async def open_aws(settings: Settings) -> AsyncIterator[AwsParts]:
             dead_letters = SqsDeadLetters(dead_queue(client, settings.sqs_dlq_name))
             found = replace(found, queue=queue, dead_letters=dead_letters, outside={"queue": queue.check})
         if settings.scheduler == "eventbridge":
-            from sellerwatch.adapters.aws.events import EventBridge  # noqa: PLC0415 - aiobotocore is for who uses AWS
+            from sellerwatch.adapters.aws.events import EventBridge  # noqa: PLC0415 - only with AWS
 
             bridge = EventBridge(client, _target(settings))
             found = replace(found, scheduler=bridge, outside={**found.outside, "scheduler": bridge.check})
@@ -81,8 +81,8 @@ async def open_aws(settings: Settings) -> AsyncIterator[AwsParts]:
 
 async def set_up_aws(settings: Settings) -> AwsSetupView:
     """Create or change both queues as needed, check that EventBridge answers, and return what was done."""
-    from sellerwatch.adapters.aws.events import EventBridge  # noqa: PLC0415 - aiobotocore is for who uses AWS
-    from sellerwatch.adapters.aws.queue import set_up  # noqa: PLC0415 - aiobotocore is for who uses AWS
+    from sellerwatch.adapters.aws.events import EventBridge  # noqa: PLC0415 - only with AWS
+    from sellerwatch.adapters.aws.queue import set_up  # noqa: PLC0415 - only with AWS
 
     steps = list[AwsSetupStep]()
     async with _client(settings) as client:
@@ -97,7 +97,7 @@ async def set_up_aws(settings: Settings) -> AwsSetupView:
 
 async def reconcile_rules(settings: Settings, schedules: Sequence[Schedule], *, dry_run: bool) -> ReconciledRulesView:
     """Compare the rules with the schedules and change those that differ, unless it is a dry run."""
-    from sellerwatch.adapters.aws.events import EventBridge, differences  # noqa: PLC0415 - aiobotocore is for who uses AWS
+    from sellerwatch.adapters.aws.events import EventBridge, differences  # noqa: PLC0415 - only with AWS
 
     async with _client(settings) as client:
         bridge = EventBridge(client, _target(settings))
@@ -115,7 +115,7 @@ async def open_dead_letters(settings: Settings) -> AsyncIterator[DeadLetters | N
     if settings.queue != "sqs":
         yield None
         return
-    from sellerwatch.adapters.aws.queue import SqsDeadLetters, dead_queue  # noqa: PLC0415 - aiobotocore is for who uses AWS
+    from sellerwatch.adapters.aws.queue import SqsDeadLetters, dead_queue  # noqa: PLC0415 - only with AWS
 
     async with _client(settings) as client:
         yield SqsDeadLetters(dead_queue(client, settings.sqs_dlq_name))
@@ -131,6 +131,6 @@ def rules_needed(settings: Settings) -> int:
 
 
 def _target(settings: Settings) -> Target:
-    from sellerwatch.adapters.aws.events import Target  # noqa: PLC0415 - aiobotocore is for who uses AWS
+    from sellerwatch.adapters.aws.events import Target  # noqa: PLC0415 - only with AWS
 
     return Target(settings.eventbridge_target_arn or "", settings.eventbridge_role_arn)

@@ -39,7 +39,7 @@ from sellerwatch.outbox.ports import EventReceiver, Receiver
 from sellerwatch.outbox.resending import Resending
 from sellerwatch.oversight.alerts import AlertQueue, RecordedAlerts
 from sellerwatch.schedules.embedded import EmbeddedScheduler
-from sellerwatch.schedules.scheduler_messages import heed
+from sellerwatch.schedules.scheduler_messages import apply_results
 from sellerwatch.service.service import EVERYTHING, ProcessRole, Service
 from sellerwatch.settings.limits import TunableLimits
 from sellerwatch.settings.model import Settings
@@ -101,7 +101,7 @@ async def open_service(
                 worker_id,
                 replace(rules, interval=min(rules.interval, SCHEDULER_INTERVAL), per_second=None),
                 OutboxKind.SCHEDULER,
-                consequences=heed,
+                consequences=apply_results,
                 alert=crawl.tell,
             ),
         )
@@ -211,7 +211,7 @@ async def _network(
     if transport is not None:
         yield transport, receiver
         return
-    from sellerwatch.adapters.http.transport import HttpTransport  # noqa: PLC0415 - aiohttp is for who delivers
+    from sellerwatch.adapters.http.transport import HttpTransport  # noqa: PLC0415 - only with a receiver
 
     async with HttpTransport(limit=settings.host_concurrency) as getting, open_receiver(settings, receiver) as posting:
         yield getting, posting

@@ -66,18 +66,18 @@ def absorb(
     count."""
     tx.executions.hold({result.claim.task.execution_id for result in results})
     held = tx.task_claims.attempts_held(worker_id, [result.claim.task.task_id for result in results])
-    ours = [each for each in results if held.get(each.claim.task.task_id) == each.claim.task.attempt]
+    current = [each for each in results if held.get(each.claim.task.task_id) == each.claim.task.attempt]
     outcomes = {each.claim.permit.number: each.request_outcome for each in results}
-    observations = [outcomes[each.claim.permit.number].observation for each in ours]
+    observations = [outcomes[each.claim.permit.number].observation for each in current]
     observed = observe(tx, observations, rules.marketplace_circuit, at.now)
-    apply_outage(tx, observed, {each.claim.task.task_id for each in ours}, at.now)
-    runs = (result.claim.task.execution_id for result in ours)
-    batch = AbsorbBatch.begin(tx, rules, ids, at.now, runs, _items(ours), entries)
+    apply_outage(tx, observed, {each.claim.task.task_id for each in current}, at.now)
+    runs = (result.claim.task.execution_id for result in current)
+    batch = AbsorbBatch.begin(tx, rules, ids, at.now, runs, _items(current), entries)
     judged_before = {run: _judged_enough(batch, run) for run in batch.runs}
-    batch.quarantine_check.check(list(_parts(batch, ours)))
-    for result in ours:
+    batch.quarantine_check.check(list(_parts(batch, current)))
+    for result in current:
         _end_task(batch, result, result.claim.task, is_excused=result.claim.permit.number in observed.excused)
-    for result in ours:
+    for result in current:
         if result.unknown:
             tx.drift.note(result.claim.task.task_type, result.unknown, result.claim.task.item_no, at.now)
     _finish(batch, judged_before)

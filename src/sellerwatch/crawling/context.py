@@ -49,7 +49,7 @@ class PauseState:
 
 @dataclass
 class Tuning:
-    """Settings that an operator may change at run time; every claim reads them anew."""
+    """Settings that an operator may change at run time; every claim reads them again."""
 
     limits: Limits = field(default_factory=Limits)
     host: Host = field(default_factory=Host)

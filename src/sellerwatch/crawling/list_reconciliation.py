@@ -33,20 +33,20 @@ def end_list(batch: AbsorbBatch, run: RunState) -> None:
         return
     batch.write_products()
     total = execution.list_total or 0
-    standing = tx.products.list_counts(execution.seller_id, execution.execution_id)
+    counts = tx.products.list_counts(execution.seller_id, execution.execution_id)
     foreign = {*tx.run_notes.of(execution.execution_id)[NoteKind.FOREIGN], *map(str, run.foreign)}
-    if standing.seen + len(foreign) < total:
+    if counts.seen + len(foreign) < total:
         _read_again(batch, run, total)
-    elif not tx.run_tasks.unread_pages(execution.execution_id) and standing.missing:
-        _judge_missing(batch, run, standing, total)
+    elif not tx.run_tasks.unread_pages(execution.execution_id) and counts.missing:
+        _judge_missing(batch, run, counts, total)
 
 
 def hold_all(tx: CrawlTx, execution: Execution, ids: Iterator[str], now: datetime) -> tuple[Notice, ...]:
     """Hold the removal of all products of a seller whose list is empty, until an operator decides."""
-    standing = tx.products.list_counts(execution.seller_id, execution.execution_id)
-    if not standing.missing:
+    counts = tx.products.list_counts(execution.seller_id, execution.execution_id)
+    if not counts.missing:
         return ()
-    return (_hold(tx, execution, RemovalReason.EMPTY_LIST, standing, ids, now),)
+    return (_hold(tx, execution, RemovalReason.EMPTY_LIST, counts, ids, now),)
 
 
 def list_tasks(
@@ -88,11 +88,11 @@ def _read_again(batch: AbsorbBatch, run: RunState, total: int) -> None:
         run.added += tx.tasks.add(again)
 
 
-def _judge_missing(batch: AbsorbBatch, run: RunState, standing: ListCounts, total: int) -> None:
+def _judge_missing(batch: AbsorbBatch, run: RunState, counts: ListCounts, total: int) -> None:
     tx, execution = batch.tx, run.execution
-    reason = batch.rules.removal_rules.holds(standing.missing, standing.told, total)
+    reason = batch.rules.removal_rules.holds(counts.missing, counts.told, total)
     if reason is not None:
-        batch.notices.append(_hold(tx, execution, reason, standing, batch.ids, batch.now))
+        batch.notices.append(_hold(tx, execution, reason, counts, batch.ids, batch.now))
         return
     proofs = []
     for product in tx.products.missing(execution.seller_id, execution.execution_id):
@@ -126,12 +126,12 @@ def _hold(
     tx: CrawlTx,
     execution: Execution,
     reason: RemovalReason,
-    standing: ListCounts,
+    counts: ListCounts,
     ids: Iterator[str],
     now: datetime,
 ) -> Notice:
     """Hold a removal. A seller has one held removal at most: an earlier one is superseded."""
-    seller_id, missing, told = execution.seller_id, standing.missing, standing.told
+    seller_id, missing, told = execution.seller_id, counts.missing, counts.told
     earlier = tx.removals.held_of(seller_id)
     if earlier is not None:
         tx.removals.save(earlier.decide("supersede", BY_ITSELF, now))

@@ -134,8 +134,8 @@ async def _take_back(crawl: Crawl, unsent: Sequence[Task]) -> None:
 
     def work(tx: CrawlTx) -> None:
         found = tx.tasks.get_many(list(counts)).values()
-        ours = [t for t in found if t.status is TaskStatus.PUBLISHED and t.publish_count == counts[t.task_id]]
-        tx.tasks.save([task.put_back(now) for task in tx.tasks.hold(ours)], now)
+        current = [t for t in found if t.status is TaskStatus.PUBLISHED and t.publish_count == counts[t.task_id]]
+        tx.tasks.save([task.put_back(now) for task in tx.tasks.hold(current)], now)
 
     await crawl.store.transact(work)
     log.warning("messages were not taken by the queue; their tasks wait", extra={"tasks": len(unsent)})

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 from sellerwatch.agents.marketplace_circuit import Endpoint, MarketplaceCircuit
+from sellerwatch.agents.no_agent import why_no_agent
 from sellerwatch.agents.ports import Pause
 from sellerwatch.catalog.quarantine import problem_kind_text
 from sellerwatch.crawling.execution import Execution, ExecutionNotFound, ExecutionStatus
@@ -57,7 +58,7 @@ def list_executions(
     require_seller(tx, seller_id)
     position = decode_cursor(EXECUTIONS, cursor)
     page = tx.execution_queries.page(seller_id=seller_id, status=status, cursor=position, limit=size)
-    causes = causes_of_waiting(tx, page.content)
+    causes = causes_of_waiting(tx, page.content, context.now)
     return page_view(
         EXECUTIONS,
         page,
@@ -97,7 +98,7 @@ def show_execution(tx: CrawlTx, context: OperationContext, execution_id: Executi
     ]
     return ExecutionDetailView(
         **execution_fields(run, language),
-        waiting=WaitingView.of(causes_of_waiting(tx, [run]).get(execution_id), language),
+        waiting=WaitingView.of(causes_of_waiting(tx, [run], context.now).get(execution_id), language),
         tasks=tasks,
         errors=errors,
         paused=error_message(pause_failure(notes, run.created_at), language) if run.is_open else None,
@@ -190,24 +191,25 @@ NEEDS_TOKEN = (FailureCode.NO_FREE_AGENT, FailureCode.NO_SESSION, FailureCode.TO
 @dataclass(frozen=True)
 class _Marketplace:
     """What may keep runs waiting, read once for all of them. `rate`: available agents in percent, while the pool's
-    breaker is open."""
+    breaker is open. `no_agent`: why no agent can be asked, while none can."""
 
     pauses: Mapping[SellerId | None, Pause]
     away: Mapping[Endpoint, MarketplaceCircuit]
     rate: str | None
+    no_agent: Failure | None
 
 
-def causes_of_waiting(tx: CrawlTx, runs: Iterable[Execution]) -> dict[ExecutionId, Failure]:
+def causes_of_waiting(tx: CrawlTx, runs: Iterable[Execution], now: datetime) -> dict[ExecutionId, Failure]:
     """Return the cause for each of these runs that waits. A run that is over, or at work, has none."""
     open_runs = [run for run in runs if run.is_open]
     if not open_runs:
         return {}
-    marketplace = _look(tx)
+    marketplace = _look(tx, now)
     causes = ((run.execution_id, _cause(tx, run, marketplace)) for run in open_runs)
     return {execution_id: cause for execution_id, cause in causes if cause is not None}
 
 
-def _look(tx: CrawlTx) -> _Marketplace:
+def _look(tx: CrawlTx, now: datetime) -> _Marketplace:
     circuits = tx.marketplace.circuits().items()
     rate = None
     if tx.circuits.breaker().state is not CircuitState.CLOSED:
@@ -217,6 +219,7 @@ def _look(tx: CrawlTx) -> _Marketplace:
         pauses={pause.seller_id: pause for pause in tx.marketplace.pauses()},
         away={endpoint: circuit for endpoint, circuit in circuits if not circuit.is_closed},
         rate=rate,
+        no_agent=why_no_agent(tx.pool_report.agents(), now),
     )
 
 
@@ -231,7 +234,9 @@ def _cause(tx: CrawlTx, run: Execution, marketplace: _Marketplace) -> Failure | 
     paused = pause_failure(tx.run_notes.of(run.execution_id), began)
     if paused is not None:
         return paused
-    if marketplace.away:
+    needed: set[Endpoint] = set()
+    is_at_work = False
+    if marketplace.away or marketplace.no_agent is not None:
         tally = tx.run_tasks.tally(run.execution_id)
         needed = {ENDPOINTS[TaskType(type_)] for (type_, status) in tally if TaskStatus(status) in OPEN_STATES}
         # While agents with a valid token work for the run, it does not wait for new ones.
@@ -242,6 +247,8 @@ def _cause(tx: CrawlTx, run: Execution, marketplace: _Marketplace) -> Failure | 
                 return _away(circuit, circuit.since or began)
     if marketplace.rate is not None:
         return Failure.of(FailureCode.POOL_BREAKER_OPEN, began, rate=marketplace.rate)
+    if marketplace.no_agent is not None and needed and not is_at_work:
+        return marketplace.no_agent
     return None
 
 

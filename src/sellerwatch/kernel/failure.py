@@ -52,6 +52,8 @@ class FailureCode(StrEnum):
     # It could not be asked.
     NO_SESSION = "NO_SESSION"
     NO_FREE_AGENT = "NO_FREE_AGENT"
+    AGENT_CIRCUITS_OPEN = "AGENT_CIRCUITS_OPEN"
+    BUDGET_USED_UP = "BUDGET_USED_UP"
     CIRCUIT_OPEN = "CIRCUIT_OPEN"
     POOL_BREAKER_OPEN = "POOL_BREAKER_OPEN"
     MARKETPLACE_PAUSED = "MARKETPLACE_PAUSED"
@@ -97,6 +99,8 @@ BLAME: Mapping[FailureCode, Blame] = {
     FailureCode.UNREADABLE: Blame.PARSER,
     FailureCode.NO_SESSION: Blame.MARKETPLACE,
     FailureCode.NO_FREE_AGENT: Blame.AGENT,
+    FailureCode.AGENT_CIRCUITS_OPEN: Blame.AGENT,
+    FailureCode.BUDGET_USED_UP: Blame.AGENT,
     FailureCode.CIRCUIT_OPEN: Blame.MARKETPLACE,
     FailureCode.POOL_BREAKER_OPEN: Blame.AGENT,
     FailureCode.MARKETPLACE_PAUSED: Blame.PERSON,

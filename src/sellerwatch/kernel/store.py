@@ -1,4 +1,4 @@
-"""The one door to the database, as a port.
+"""The only way to the database, as a port.
 
 A transaction is a plain function. It cannot await, so no network call can be written inside one; it can be run again,
 so deadlocks and a busy database are retried in one place. Hence the rules for `work`:

@@ -24,7 +24,7 @@ from sellerwatch.texts import say
 
 #: Letters that one redrive looks at.
 MOST_REDRIVEN = 1000
-#: Letters that one turn of the sweep looks at.
+#: Dead letters that one round of the sweep reads.
 SWEPT_AT_ONCE = 200
 
 

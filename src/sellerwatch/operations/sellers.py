@@ -116,7 +116,7 @@ def show_seller(
     (timing,) = tx.dashboard.freshness([seller_id])
     fresh = freshness_views(tx, context.now, context.language, [seller_id])[seller_id]
     newest = tx.execution_queries.newest(seller_id=seller_id, status=None, limit=runs)
-    causes = causes_of_waiting(tx, newest)
+    causes = causes_of_waiting(tx, newest, context.now)
     executions = [ListedExecutionView.of_waiting(run, causes.get(run.execution_id), context.language) for run in newest]
     counts, total = tx.product_queries.counts(seller_id), seller.total_product_count
     held, marketplace = tx.removals.held_of(seller_id), marketplace_status(tx)
@@ -171,5 +171,5 @@ def _open_runs(
     """Return the open run of each of these sellers that has one, with what it waits for."""
     found = [tx.executions.get(seller.open_run) for seller in sellers if seller.open_run is not None]
     runs = [run for run in found if run is not None]
-    causes = causes_of_waiting(tx, runs)
+    causes = causes_of_waiting(tx, runs, context.now)
     return {run.seller_id: OpenExecutionView.of(run, causes.get(run.execution_id), context.language) for run in runs}

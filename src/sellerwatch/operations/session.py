@@ -76,7 +76,7 @@ class OperationSession:
     pauses_changed: Callable[[], Awaitable[None]] = _no_service_to_pause
     #: Has the limiter take over what the database counts; returns how many of its counts were wrong.
     recount_limiter: Callable[[], Awaitable[int]] = _no_limiter_beside
-    #: Sends what a command told operators, after its commit.
+    #: Sends the alerts of a command after its commit.
     alert: Callable[[Sequence[Notice]], Awaitable[None]] = _no_alerts
     #: Where events of products are sent; None where no address is set, and for commands that send nothing.
     receiver: EventReceiver | None = None

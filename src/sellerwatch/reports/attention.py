@@ -91,7 +91,11 @@ ACTIONS: Mapping[AttentionKind, Sequence[tuple[str, str, str]]] = {
         ("sellerwatch outbox resume", "POST /api/v1/outbox/resume", "/outbox"),
     ],
     AttentionKind.ENDPOINTS_AWAY: [_MARKETPLACE],
-    AttentionKind.POOL_BREAKER: [_AGENTS, ("sellerwatch agents add", "POST /api/v1/agents", "/agents")],
+    AttentionKind.POOL_BREAKER: [
+        _AGENTS,
+        ("sellerwatch agents recover", "POST /api/v1/agents/recover", "/agents"),
+        ("sellerwatch agents add", "POST /api/v1/agents", "/agents"),
+    ],
     AttentionKind.FAILED_EVENTS: [
         ("sellerwatch outbox list --status FAILED", "GET /api/v1/outbox?status=FAILED", "/outbox?status=FAILED"),
         ("sellerwatch outbox replay", "POST /api/v1/outbox/replay", "/outbox?status=FAILED"),

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from sellerwatch.agents.agent import AgentStatus
+from sellerwatch.agents.no_agent import open_circuits
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.queries import causes_of_waiting
 from sellerwatch.kernel.circuit import CircuitState
@@ -212,11 +213,17 @@ def _endpoints(look: ServiceState) -> Iterator[Finding]:
 
 
 def _pool(look: ServiceState) -> Iterator[Finding]:
-    """A successful probe keeps the breaker closed for a while, although too few agents are available."""
-    rules, tally = look.check_context.pool.breaker, look.tx.agents.tally()
-    breaker = look.tx.circuits.breaker().look(*tally, rules, look.now)
-    is_short = breaker.state is not CircuitState.CLOSED or not rules.is_enough(*tally)
-    yield from _some(AttentionKind.POOL_BREAKER, int(is_short))
+    """A successful probe keeps the breaker closed for a while, although too few agents are available. Agents whose own
+    circuits are open count as available, and make no request."""
+    rules, (available, total) = look.check_context.pool.breaker, look.tx.agents.tally()
+    breaker = look.tx.circuits.breaker().look(available, total, rules, look.now)
+    shut, circuits = open_circuits(look.tx.pool_report.agents(), look.now)
+    if breaker.state is not CircuitState.CLOSED or not rules.is_enough(available, total):
+        rate = f"{100 * available / total if total else 0.0:.2f}"
+        cause = Failure.of(FailureCode.POOL_BREAKER_OPEN, breaker.opened_at or look.now, rate=rate)
+        yield Finding(AttentionKind.POOL_BREAKER, 1, cause)
+    elif not rules.is_enough(available - shut, total):
+        yield Finding(AttentionKind.POOL_BREAKER, 1, circuits)
 
 
 def _pauses(look: ServiceState) -> Iterator[Finding]:
@@ -262,7 +269,7 @@ def _starts(look: ServiceState) -> Iterator[Finding]:
 def _failing_starts(look: ServiceState) -> dict[SellerId, Failure]:
     """Starts that are tried again, and those that were given up since the seller's last complete run."""
     given_up = {run.seller_id: run.failure for run in _failed_since(look) if run.started_at is None and run.failure}
-    waiting = causes_of_waiting(look.tx, look.pending_runs)
+    waiting = causes_of_waiting(look.tx, look.pending_runs, look.now)
     return given_up | {
         run.seller_id: waiting[run.execution_id] for run in look.pending_runs if run.execution_id in waiting
     }
@@ -382,7 +389,14 @@ CHECKS: Sequence[Check] = (
     Check(
         "the breaker of the pool",
         _pool,
-        explains=frozenset({FailureCode.POOL_BREAKER_OPEN, FailureCode.NO_FREE_AGENT, FailureCode.RUN_TAKES_LONG}),
+        explains=frozenset(
+            {
+                FailureCode.POOL_BREAKER_OPEN,
+                FailureCode.NO_FREE_AGENT,
+                FailureCode.AGENT_CIRCUITS_OPEN,
+                FailureCode.RUN_TAKES_LONG,
+            }
+        ),
         blames=frozenset({Blame.AGENT}),
         part="breaker",
         is_down=lambda look: look.health.breaker == CircuitState.OPEN,
@@ -439,7 +453,11 @@ CHECKS: Sequence[Check] = (
         explains=frozenset({FailureCode.WORKER_LOST}),
     ),
     Check("tasks whose workers vanished", lambda look: _some(AttentionKind.LOST_WORKERS, look.needs.lost_tasks)),
-    Check("the pool's budget", _budget, explains=frozenset({FailureCode.RUN_TAKES_LONG, FailureCode.RUN_SKIPPED})),
+    Check(
+        "the pool's budget",
+        _budget,
+        explains=frozenset({FailureCode.RUN_TAKES_LONG, FailureCode.RUN_SKIPPED, FailureCode.BUDGET_USED_UP}),
+    ),
     Check("how fresh sellers are", _late),
     Check("blocked agents", _blocked),
 )

@@ -191,8 +191,8 @@ class CrawlingMetricsView(View):
 
 @dataclass(frozen=True)
 class HistogramView(View):
-    """Values by upper bound of their bucket. A percentile is the bound of the bucket it is in; null above all bounds,
-    and without values."""
+    """Values by upper bound of their bucket, in the order of the bounds. A percentile is the bound of the bucket it is
+    in; null above all bounds, and without values."""
 
     buckets: Annotated[Mapping[str, int], About(example={"50": 120, "100": 3})]
     p50: int | None
@@ -201,7 +201,8 @@ class HistogramView(View):
 
     @classmethod
     def of(cls, buckets: Mapping[str, int], bounds: Sequence[int]) -> HistogramView:
-        return cls(buckets, *(percentile(buckets, bounds, share) for share in (0.5, 0.95, 0.99)))
+        ordered = {name: buckets[name] for name in (*map(str, bounds), INFINITE) if buckets.get(name)}
+        return cls(ordered, *(percentile(buckets, bounds, share) for share in (0.5, 0.95, 0.99)))
 
 
 @dataclass(frozen=True)

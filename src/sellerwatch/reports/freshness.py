@@ -262,7 +262,7 @@ def causes_of(tx: FreshnessTx, sellers: Iterable[SellerFreshness], now: datetime
     """Return the cause for each of these sellers that is late or incomplete."""
     unfresh = [seller for seller in sellers if seller.has_cause]
     runs = {run.execution_id: run for run in (*tx.executions.pending(), *tx.executions.running())} if unfresh else {}
-    waiting = causes_of_waiting(tx, [runs[s.timing.open_run] for s in unfresh if s.timing.open_run in runs])
+    waiting = causes_of_waiting(tx, [runs[s.timing.open_run] for s in unfresh if s.timing.open_run in runs], now)
     return {seller.seller_id: _cause(tx, seller, waiting, now) for seller in unfresh}
 
 

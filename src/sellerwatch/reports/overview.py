@@ -75,11 +75,12 @@ class SellerFreshnessView(View):
 
 @dataclass(frozen=True)
 class SellerTotalsView(View):
-    """All sellers, and those that are ACTIVE: a seller that is neither late nor incomplete is on time."""
+    """All sellers, and those that are ACTIVE by how fresh they are."""
 
     total: int
     active: int
-    on_time: int
+    fresh: int
+    never: Annotated[int, About("Not crawled yet, and not overdue.")]
     late: int
     incomplete: int
 
@@ -115,8 +116,8 @@ def service_status(tx: ReportsTx, context: OperationContext, check_context: Chec
         attention=attention(look),
         running=len(running),
         pending=len(waiting_starts),
-        runs=_runs(tx, running[:MOST_RUNS], language),
-        pending_runs=_runs(tx, waiting_starts[:MOST_RUNS], language),
+        runs=_runs(tx, running[:MOST_RUNS], context),
+        pending_runs=_runs(tx, waiting_starts[:MOST_RUNS], context),
         marketplace=MarketplaceStatusView.of(look.marketplace, language),
         pool=pool_status(tx, context, check_context.pool),
         outbox=next(each for each in outboxes if each.kind is OutboxKind.PRODUCT),
@@ -135,14 +136,19 @@ def service_status(tx: ReportsTx, context: OperationContext, check_context: Chec
 
 def _totals(sellers: Collection[SellerFreshness]) -> SellerTotalsView:
     counts = Counter(seller.state for seller in sellers)
-    active = len(sellers) - counts[FreshnessState.OFF]
-    late, incomplete = counts[FreshnessState.LATE], counts[FreshnessState.INCOMPLETE]
-    return SellerTotalsView(len(sellers), active, active - late - incomplete, late, incomplete)
+    return SellerTotalsView(
+        total=len(sellers),
+        active=len(sellers) - counts[FreshnessState.OFF],
+        fresh=counts[FreshnessState.FRESH],
+        never=counts[FreshnessState.NEVER],
+        late=counts[FreshnessState.LATE],
+        incomplete=counts[FreshnessState.INCOMPLETE],
+    )
 
 
-def _runs(tx: ReportsTx, runs: Sequence[Execution], language: str) -> list[ListedExecutionView]:
-    causes = causes_of_waiting(tx, runs)
-    return [ListedExecutionView.of_waiting(run, causes.get(run.execution_id), language) for run in runs]
+def _runs(tx: ReportsTx, runs: Sequence[Execution], context: OperationContext) -> list[ListedExecutionView]:
+    causes = causes_of_waiting(tx, runs, context.now)
+    return [ListedExecutionView.of_waiting(run, causes.get(run.execution_id), context.language) for run in runs]
 
 
 def _stalest(look: ServiceState) -> list[SellerTimes]:

@@ -55,7 +55,7 @@ class Schedule:
     """One per seller. `next_run_at` is what the embedded scheduler goes by; EventBridge keeps its own time.
 
     FAILED means that the scheduler did not take a message: the seller may run on an old rule or on none. It ends when
-    the scheduler has taken it (`told`). `waiting_start` is when a run that is due and could not be
+    the scheduler takes one (`acknowledge`). `waiting_start` is when a run that is due and could not be
     started is tried again; the execution keeps it, so it is only read here.
     """
 
@@ -111,17 +111,18 @@ class Schedule:
         return moved, ScheduleEvent(ScheduleEventType.DEACTIVATED, moved)
 
     def fail(self, now: datetime) -> Schedule:
-        """The scheduler could not be told and the tries are spent."""
+        """Return the schedule after the scheduler refused a message for good."""
         return self._move("fail", now)
 
-    def told(self, now: datetime) -> Schedule:
-        """The scheduler knows after all: a FAILED schedule is again what it was meant to be."""
+    def acknowledge(self, now: datetime) -> Schedule:
+        """Return the schedule after the scheduler took a message: a FAILED one is ACTIVE or INACTIVE again."""
         if self.status is not ScheduleStatus.FAILED:
             return self
         return self._move("deactivate" if self.next_run_at is None else "activate", now)
 
     def ran(self, next_run_at: datetime, now: datetime) -> Schedule:
-        """A run was started, or its time was let pass: the next one is due then. One switched off stays so."""
+        """Return the schedule after a run was started or skipped, due again at `next_run_at`; one without a next run is
+        returned as it is."""
         if self.next_run_at is None:
             return self
         return replace(self, next_run_at=next_run_at, updated_at=now)

@@ -35,9 +35,9 @@ def message_of(event: ScheduleEvent, outbox_id: OutboxId, now: datetime, target_
     )
 
 
-def heed(tx: SchedulesTx, settled: Sequence[Message], now: datetime) -> Sequence[Notice]:
-    """With a message that failed for good its schedule is FAILED, and somebody hears of it; with one that was taken it
-    is what it was meant to be. Messages of a schedule go in order, so none before that one is still to be told."""
+def apply_results(tx: SchedulesTx, settled: Sequence[Message], now: datetime) -> Sequence[Notice]:
+    """Mark the schedules of messages that failed for good as FAILED and return an alert for each; a message that was
+    taken ends that. Messages of a schedule are sent in order, so none before a taken one is still waiting."""
     notices = []
     for message in settled:
         schedule = tx.schedules.get(ScheduleId(message.subject_id))
@@ -45,14 +45,14 @@ def heed(tx: SchedulesTx, settled: Sequence[Message], now: datetime) -> Sequence
             continue
         if message.status is MessageStatus.FAILED:
             tx.schedules.save(schedule.fail(now))
-            notices.append(_could_not_be_told(message))
+            notices.append(_refused(message))
         elif message.status is MessageStatus.COMPLETED:
-            told = schedule.told(now)
-            if told is not schedule:
-                tx.schedules.save(told)
+            acknowledged = schedule.acknowledge(now)
+            if acknowledged is not schedule:
+                tx.schedules.save(acknowledged)
     return notices
 
 
-def _could_not_be_told(message: Message) -> Notice:
+def _refused(message: Message) -> Notice:
     facts = {"seller": message.seller_id, "error": message.error_message or ""}
     return Notice("schedule.failed", message.seller_id, facts)

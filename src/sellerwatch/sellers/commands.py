@@ -136,7 +136,7 @@ def retry_schedule(tx: SellersTx, context: OperationContext, seller_id: SellerId
         _tell_scheduler(tx, context, ScheduleEvent(event_type, schedule))
     else:
         raise NothingToTell(seller_id=seller_id)
-    note = f"{len(failed)} message(s) replayed" if failed else "told anew"
+    note = f"{len(failed)} message(s) replayed" if failed else "sent again"
     _record(tx, context, "schedule.retry", seller_id, note=note)
     return RetriedScheduleView.of(schedule, dry_run=context.dry_run, messages=max(1, len(failed)))
 

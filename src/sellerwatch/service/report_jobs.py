@@ -17,7 +17,7 @@ from sellerwatch.service.jobs import HOUR, Job, at_midnight
 
 
 def next_plan(tx: ServiceTx, last: datetime | None, now: datetime) -> datetime | None:
-    """Return when run times are planned anew: once an hour, if anything has happened since."""
+    """Return when run times are planned again: once an hour, if anything has happened since."""
     newest = tx.freshness.newest_activity_at()
     if last is None:
         return now

@@ -45,7 +45,7 @@ LIFELIKE: Mapping[MutationKind, int] = {
     MutationKind.VANISHED: 6,
     MutationKind.BUMPED: 6,
 }
-"""How often each deed is done, relative to the others, in an ordinary mutation."""
+"""How often each kind of change is made, relative to the others, in an ordinary mutation."""
 CHANGES_ONLY: Mapping[MutationKind, int] = {MutationKind.CHANGED: 1}
 
 

@@ -33,7 +33,17 @@ def requests_are_paused(tx: Transaction) -> None:
     tx.marketplace.pause(None, "kim", NOW)
 
 
+def every_agents_circuit_is_open(tx: Transaction) -> None:
+    tx.db.run("UPDATE circuit_breaker_state SET circuit_state = 'OPEN', opened_at = :at", {"at": NOW})
+
+
+def every_window_is_used_up(tx: Transaction) -> None:
+    tx.db.run("UPDATE rate_limit_bucket SET current_tokens = 0")
+
+
 CAUSES = {
+    FailureCode.AGENT_CIRCUITS_OPEN: every_agents_circuit_is_open,
+    FailureCode.BUDGET_USED_UP: every_window_is_used_up,
     FailureCode.CIRCUIT_OPEN: an_endpoint_is_away,
     FailureCode.POOL_BREAKER_OPEN: too_few_agents_are_available,
     FailureCode.RUN_PAUSED: answers_cannot_be_read,

@@ -120,21 +120,21 @@ class HttpTransport:
         """Wait until fewer requests are in flight than `limit`. A semaphore would do, but costs a request as much as
         its headers; the callers keep to the same limit, so a request rarely waits here."""
         while self._busy >= self._limit:
-            turn = loop.create_future()
-            self._waiting.append(turn)
+            waiter = loop.create_future()
+            self._waiting.append(waiter)
             try:
-                await turn
+                await waiter
             except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled():
+                if waiter.done() and not waiter.cancelled():
                     self._call_next()  # it was ours, and we go without taking it
                 raise
 
     def _call_next(self) -> None:
         """Let the next waiting request go."""
         while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
                 return
 
     def _split(self, url: str) -> tuple[_Origin, bytes]:

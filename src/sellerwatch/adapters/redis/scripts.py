@@ -57,7 +57,7 @@ end
 if now < full then return {'OK', text(now), text(full - now)} end
 local edge = '(' .. text(now - window)
 
-local function standing(row)
+local function window_of(row)
     local key = windows .. row
     redis.call('ZREMRANGEBYSCORE', key, '-inf', text(now - longest))
     local under_way = tonumber(redis.call('HGET', lent, row) or 0)
@@ -68,28 +68,28 @@ end
 
 local grants, at = {}, first
 while at <= last and #grants < room do
-    local group, turn = ARGV[at + 1], {}
+    local group, taken = ARGV[at + 1], {}
     while at <= last and ARGV[at + 1] == group do
         if #grants < room then
             local row, is_probe = ARGV[at], ARGV[at + 2] == '1'
-            local left, departure, under_way = standing(row)
+            local left, departure, under_way = window_of(row)
             if is_probe then left = under_way > 0 and 0 or math.min(left, 1) end
             if left > 0 and departure <= now + lookahead then
                 grants[#grants + 1] = {row, departure}
-                turn[#turn + 1] = {row, left - 1, departure + spacing}
+                taken[#taken + 1] = {row, left - 1, departure + spacing}
             end
         end
         at = at + 3
     end
-    while #turn > 0 and #grants < room do
+    while #taken > 0 and #grants < room do
         local following = {}
-        for _, one in ipairs(turn) do
+        for _, one in ipairs(taken) do
             if #grants < room and one[2] > 0 and one[3] <= now + lookahead then
                 grants[#grants + 1] = {one[1], one[3]}
                 following[#following + 1] = {one[1], one[2] - 1, one[3] + spacing}
             end
         end
-        turn = following
+        taken = following
     end
 end
 
@@ -106,20 +106,20 @@ if host_spacing > 0 and #grants > 0 then
     grants = paced
     if #grants == 0 then sooner(math.max(1, before + host_spacing - now)) end
 end
-local told = {'OK', text(now), '-1'}
+local reply = {'OK', text(now), '-1'}
 for _, grant in ipairs(grants) do
     local row, departure, name = grant[1], text(grant[2]), worker .. ':' .. number
     number = number + 1
     redis.call('ZADD', open, text(now), row .. '/' .. name)
     redis.call('HINCRBY', lent, row, 1)
     redis.call('HSET', departures, row, departure, '*', departure)
-    told[#told + 1] = row
-    told[#told + 1] = departure
-    told[#told + 1] = name
+    reply[#reply + 1] = row
+    reply[#reply + 1] = departure
+    reply[#reply + 1] = name
 end
 if #grants == 0 and wait < 0 and room > 0 then
     for at = first, last, 3 do
-        local left, departure = standing(ARGV[at])
+        local left, departure = window_of(ARGV[at])
         if left > 0 then
             sooner(departure - now)
         else
@@ -128,8 +128,8 @@ if #grants == 0 and wait < 0 and room > 0 then
         end
     end
 end
-told[3] = text(wait)
-return told
+reply[3] = text(wait)
+return reply
 """
 )
 
@@ -249,9 +249,9 @@ STALE = Script(
     _TIME
     + _FILLED
     + """
-local told = redis.call('ZRANGEBYSCORE', open, '-inf', text(now - tonumber(ARGV[2])))
-table.insert(told, 1, text(now))
-table.insert(told, 1, 'OK')
-return told
+local reply = redis.call('ZRANGEBYSCORE', open, '-inf', text(now - tonumber(ARGV[2])))
+table.insert(reply, 1, text(now))
+table.insert(reply, 1, 'OK')
+return reply
 """
 )

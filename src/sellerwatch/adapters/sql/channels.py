@@ -94,7 +94,7 @@ class SqlChannels:
     def get(self, kind: OutboxKind) -> Channel:
         r = self._db.hold_row(CHANNEL, {"outbox": kind})
         if r is None and self._db.shared:
-            # A row that is not there cannot be held, and a turn of delivery must hold it.
+            # A row that is not there cannot be held, and a round of delivery must hold it.
             self._db.run(FIRST, {"outbox": kind, "state": Channel(kind).state})
             r = self._db.hold_row(CHANNEL, {"outbox": kind})
         if r is None:

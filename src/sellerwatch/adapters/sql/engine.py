@@ -76,7 +76,7 @@ def make_engine(url: str, *, synchronous: str = "NORMAL", connections: int = 8, 
     if parsed.drivername == "mysql":
         if not parsed.host or not parsed.database or any(not name.startswith("ssl") for name in parsed.query):
             raise InvalidDatabaseUrl(problem="a MySQL address is mysql://user:password@host:port/database")
-        from sellerwatch.adapters.sql import mysql  # noqa: PLC0415 - the driver is for those who use it
+        from sellerwatch.adapters.sql import mysql  # noqa: PLC0415 - only with MySQL
 
         engine = mysql.open_engine(parsed, connections, patient=patient)
         event.listen(engine, "begin", _begin)

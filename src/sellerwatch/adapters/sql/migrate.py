@@ -161,14 +161,14 @@ def history(migrations: Path = MIGRATIONS) -> tuple[str, ...]:
 
 def _target(revision: str, found: SchemaStatus, known: Sequence[str]) -> int:
     """Return how many steps are left after the downgrade."""
-    standing = len(known) - len(found.pending)
+    applied = len(known) - len(found.pending)
     if revision == "base":
         return 0
-    if revision == "-1" and standing:
-        return standing - 1
-    if revision in known[:standing]:
+    if revision == "-1" and applied:
+        return applied - 1
+    if revision in known[:applied]:
         return known.index(revision) + 1
-    raise NoSuchRevision(revision=revision, possible=("base", *known[:standing]))
+    raise NoSuchRevision(revision=revision, possible=("base", *known[:applied]))
 
 
 def _status(connection: Connection, known: Sequence[str]) -> SchemaStatus:

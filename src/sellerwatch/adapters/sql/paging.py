@@ -17,7 +17,7 @@ from sellerwatch.kernel.paging import Cursor, Page
 T = TypeVar("T")
 
 MAX_ROWS_SCANNED = 5_000
-#: Rows stand in the order of their numbers; their times, from several clocks, may disagree by so much.
+#: Rows stand in the order of their numbers; their times, from several clocks, may disagree by up to this much.
 SLACK = timedelta(minutes=1)
 
 

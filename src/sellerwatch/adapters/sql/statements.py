@@ -153,6 +153,6 @@ def open_db(connection: Connection) -> Db:
     """Return the `Db` for the engine of this connection."""
     if connection.dialect.name != "mysql":
         return Db(connection)
-    from sellerwatch.adapters.sql.mysql import MysqlDb  # noqa: PLC0415 - the driver is for those who use it
+    from sellerwatch.adapters.sql.mysql import MysqlDb  # noqa: PLC0415 - only with MySQL
 
     return MysqlDb(connection, only_reads=bool(connection.get_execution_options().get(READS_ONLY)))

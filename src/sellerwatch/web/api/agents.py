@@ -71,7 +71,7 @@ async def list_agents(
     since: Since = None,
     until: Until = None,
     limited: Annotated[bool, Query(description="Only agents that were answered 429 in the time.")] = False,
-    limit: Annotated[int | None, Query(ge=1, le=1000, description="The first so many.")] = None,
+    limit: Annotated[int | None, Query(ge=1, le=1000, description="At most this many.")] = None,
 ) -> AgentListView:
     """Agents: health, budget used in the window, circuit, token's age, why one cannot work, its requests in a time."""
     choice = AgentChoice(status, circuit, sort, utc(since), utc(until), limited=limited, limit=limit)

@@ -143,14 +143,14 @@ class Stream:
 
 
 def frame_of(number: int, activity: Activity) -> bytes:
-    told: dict[str, Any] = {
+    body: dict[str, Any] = {
         "at": stamp(activity.at),
         "kind": activity.kind,
         "subjectType": activity.subject_type,
         "subjectId": activity.subject_id,
         "data": activity.data,
     }
-    return b"id: %d\nevent: %s\ndata: %s\n\n" % (number, activity.kind.encode(), orjson.dumps(told))
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (number, activity.kind.encode(), orjson.dumps(body))
 
 
 class EventStream(Response):

@@ -121,12 +121,12 @@ async def find_all(parts: Parts) -> list[PartHealth]:
         asyncio.gather(*(_outside(name, check) for name, check in parts.service.outside.items())),
     )
     revision, service = found
-    ours = [
+    service_parts = [
         PartHealth("database", service is not None),
         _schema(revision),
         *map(_part, service if service is not None else _unread(parts)),
     ]
-    return _joined([*ours, *_own_loops(parts), *outside])
+    return _joined([*service_parts, *_own_loops(parts), *outside])
 
 
 async def find_own(parts: Parts) -> list[PartHealth]:
@@ -149,7 +149,7 @@ async def _service(parts: Parts) -> tuple[str | None, list[ServicePart] | None]:
 
 
 def _unread(parts: Parts) -> list[ServicePart]:
-    """What cannot be told without the database is down."""
+    """Return the parts whose state only the database knows, all as down."""
     return [ServicePart(name, False, {}) for name in service_part_names() if name != "disk" and _is_shown(parts, name)]
 
 

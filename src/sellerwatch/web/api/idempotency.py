@@ -29,7 +29,7 @@ HEADER = "idempotency-key"
 REPLAYED = "Idempotency-Replayed"
 #: Paths whose requests are never stored.
 EXEMPT = ("/api/v1/auth/", "/api/v1/users")
-#: The headers that are stored with a response; all others are made anew.
+#: The headers that are stored with a response; all others are made for each response.
 STORED_HEADERS = ("content-type", "content-language", "location", "retry-after")
 
 

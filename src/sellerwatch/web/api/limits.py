@@ -32,7 +32,7 @@ async def list_limits(session: ViewerSession) -> LimitsView:
 
 @router.put("/{name}", responses=refusals(409))
 async def set_limit(session: DryRunSession, name: NamePath, body: LimitBody) -> ChangedLimitView:
-    """Change a limit. It is kept over restarts; running services take it over at their next tending turn."""
+    """Change a limit. It is kept over restarts; running services apply it within a minute."""
     return await session.run(commands.set_limit, session.limits, name, str(body.value))
 
 

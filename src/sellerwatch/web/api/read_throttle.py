@@ -2,7 +2,7 @@
 fair share of the process.
 
 Both live on one event loop, and hundreds of readers would leave a crawl a few hundredths of it. So while the crawl is
-busy they pass one at a time, in the order they came, and after each the door stays shut for as long as it took:
+busy they pass one at a time, in the order they came, and after each the gate stays closed for as long as it took:
 at least half of the time is the crawl's. While nothing is crawled a few pass at once, so that a crowd that is inside
 when a crawl begins is soon out. Only reading is held up; a change is rare, and may wait for the marketplace. A stream
 has passed as soon as it has begun.
@@ -22,7 +22,7 @@ READING = ("GET", "HEAD")
 FREE = ("/static/", "/actuator/", "/api/internal/", "/metrics", "/docs", "/openapi.json", "/login")
 #: Seconds of rest for each of reading: halves, and more for the crawl, whose own work goes on while somebody reads.
 REST = 1.0
-#: A crawl counts as at work for so long after it was last seen to be: between two claims nothing is under way.
+#: Seconds for which a crawl counts as busy after it was last seen busy: between two claims nothing is under way.
 LINGER = 2.0
 #: Readers inside at once while nothing is crawled.
 MOST = 8
@@ -31,7 +31,7 @@ MOST = 8
 class ReadThrottle:
     def __init__(self, app: ASGIApp, clock: Clock, is_busy: Callable[[], bool]) -> None:
         self._app, self._clock, self._is_busy = app, clock, is_busy
-        self._room, self._door = asyncio.Semaphore(MOST), asyncio.Lock()
+        self._room, self._gate = asyncio.Semaphore(MOST), asyncio.Lock()
         self._seen_busy: float | None = None
         self._resting: set[asyncio.Task[None]] = set()
 
@@ -54,12 +54,12 @@ class ReadThrottle:
             leave()
 
     async def _enter(self) -> Callable[[], None]:
-        """Waits for its turn; what it gives back ends the turn, once."""
+        """Wait until this request may read. Call what is returned when it has read; a second call does nothing."""
         await self._room.acquire()
         is_alone = self._crawls()
         if is_alone:
             try:
-                await self._door.acquire()
+                await self._gate.acquire()
             except BaseException:
                 self._room.release()
                 raise
@@ -81,7 +81,7 @@ class ReadThrottle:
             await self._clock.sleep(seconds)
         finally:
             if is_alone:
-                self._door.release()
+                self._gate.release()
             self._room.release()
 
     def _crawls(self) -> bool:

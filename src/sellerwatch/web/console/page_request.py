@@ -44,7 +44,7 @@ class ForgedForm(Forbidden):
 
 @dataclass(frozen=True)
 class Visit:
-    """One request of a person. `caller` is None for who is not logged in."""
+    """One request of a person. `caller` is None for a visitor who is not logged in."""
 
     request: Request
     parts: Parts

@@ -43,9 +43,9 @@ class Cell:
     more: Any = None
 
 
-def seller_page(seller_id: str, deed: str = "") -> str:
+def seller_page(seller_id: str, action: str = "") -> str:
     """A seller's id is the marketplace's: any printable characters."""
-    return f"/sellers/{quote(seller_id, safe='')}{deed}"
+    return f"/sellers/{quote(seller_id, safe='')}{action}"
 
 
 def text(value: object, href: str | None = None) -> Cell:
@@ -160,7 +160,7 @@ class Filter:
 
 @dataclass(frozen=True)
 class Chart:
-    """Numbers over time; `x` in seconds since 1970. Beside the picture they stand as a table, for who cannot see it.
+    """Numbers over time; `x` in seconds since 1970. A table beside the picture has the same numbers.
 
     `unit` is the key of the axis' name. `is_daily`: each x is the beginning of a day in UTC and stands for the day.
     """

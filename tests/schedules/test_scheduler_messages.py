@@ -16,7 +16,7 @@ from sellerwatch.kernel.notices import Notice
 from sellerwatch.outbox.message import Message, MessageStatus
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.schedule import Schedule, ScheduleEvent, ScheduleEventType, ScheduleStatus
-from sellerwatch.schedules.scheduler_messages import heed, message_of
+from sellerwatch.schedules.scheduler_messages import apply_results, message_of
 
 
 @pytest.fixture(params=ENGINES)
@@ -76,7 +76,7 @@ class Telling:
 
     async def settle(self, message: Message) -> ScheduleStatus:
         def work(tx: Transaction) -> tuple[list[Notice], Schedule | None]:
-            return list(heed(tx, [message], LATER)), tx.schedules.get(schedule_id())
+            return list(apply_results(tx, [message], LATER)), tx.schedules.get(schedule_id())
 
         notices, after = await self.store.transact(work)
         self.notices += notices
@@ -119,4 +119,4 @@ async def test_a_message_that_waits_for_its_next_try_changes_nothing(inline_stor
 
 async def test_a_message_of_a_schedule_that_is_gone_is_nobodys(inline_store: SqlStore) -> None:
     gone = sending().refuse("no")
-    assert await inline_store.transact(lambda tx: list(heed(tx, [gone], LATER))) == []
+    assert await inline_store.transact(lambda tx: list(apply_results(tx, [gone], LATER))) == []
