@@ -8,7 +8,7 @@ export UV_PYTHON_DOWNLOADS := never
 PY := .venv/bin/python
 JOBS ?= 2
 
-.PHONY: help setup servers test lint demo mutants bench docs pictures lock clean
+.PHONY: help setup servers test lint demo mutants bench docs pictures sbom lock clean
 
 help: ## This list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -60,8 +60,12 @@ docs: setup ## Write the generated pages anew
 pictures: servers ## The README's pictures anew, from the demo at work
 	@PYTHONPATH=. $(PY) scripts/make_pictures.py
 
+sbom: setup ## The software bill of materials (CycloneDX), to standard output
+	@$(PY) scripts/make_sbom.py
+
 lock: .tools/bin/uv ## Resolve the locks anew (hashes inside, addresses not)
 	.tools/bin/uv pip compile -q --upgrade --universal --generate-hashes --no-header --no-annotate pyproject.toml -o requirements.lock
+	sed -n 's/^requires = \["\(.*\)"\]/\1/p' pyproject.toml | .tools/bin/uv pip compile -q --upgrade --universal --generate-hashes --no-header --no-annotate --python-version 3.11 - -o requirements-build.lock
 	.tools/bin/uv pip compile -q --upgrade --universal --generate-hashes --no-header --no-annotate --group dev pyproject.toml -o requirements-dev.lock
 	.tools/bin/uv pip compile -q --upgrade --universal --generate-hashes --no-header --no-annotate --python-version 3.11 benchmarks/others/requirements.in -o benchmarks/others/requirements.lock
 

@@ -464,7 +464,7 @@ async def served(url: str, database: Path) -> None:
 
     values = {"DATABASE_URL": f"sqlite:///{database}", "MARKETPLACE_URL": url, "PORT": 0} | RAISED
     settings = load({f"SELLERWATCH_{name}": str(value) for name, value in values.items()}).settings
-    async with open_service(settings, schedules=False) as service, api_of(service, settings) as serving:
+    async with open_service(settings, schedules=False, make=True) as service, api_of(service, settings) as serving:
         crawl, seller = service.crawl, SellerId(SELLER)
         token = credentials_of(settings).issue("bench", Role.VIEWER, timedelta(hours=1), crawl.clock.now())
         running = asyncio.create_task(service.run())

@@ -128,6 +128,7 @@ def measure(args: argparse.Namespace, workers: int, mariadb: MariaDb) -> Measure
             "MARKETPLACE_URL": simulator.marketplace,
             "TOKEN_KEYS": "1:" + "A" * 43 + "=",
             "JWT_SECRET": "j" * 40,
+            "INTERNAL_API_KEYS": "k" * 40,
             "MAX_CONCURRENCY": args.concurrency,
             **RAISED,
         }

@@ -18,6 +18,7 @@ import copy
 import json
 import os
 import random
+import resource
 import signal
 import sys
 import time
@@ -43,8 +44,11 @@ WORK = ROOT / ".mutants"
 REASONS = ROOT / "scripts/surviving_mutants.toml"
 #: The share of mutants that tests have to notice.
 FLOOR = 0.85
-#: Seconds after which the tests of one mutant are ended: it runs for ever, which is noticed too.
-LIMIT = 180
+#: Seconds of CPU after which the tests of one mutant are ended: it runs for ever, which is noticed too. However busy
+#: the machine is, a mutant does not count as noticed because of it.
+LIMIT_CPU = 300
+#: The same for one that waits; pytest-timeout ends each of its tests before.
+LIMIT = 7200
 #: Tests that one mutant is run against, at most.
 MOST_TESTS = 150
 
@@ -370,7 +374,9 @@ def _forked(works: Sequence[_Work], jobs: int, ended: Callable[[int, int], None]
                 os.killpg(child, signal.SIGKILL)
                 os.waitpid(child, 0)
             del going[child]
-            ended(number, os.waitstatus_to_exitcode(status) if done else TIMED_OUT)
+            code = os.waitstatus_to_exitcode(status) if done else TIMED_OUT
+            # Ended by a signal: it was out of CPU time.
+            ended(number, TIMED_OUT if code < 0 else code)
 
 
 def _begin(work: _Work) -> int:
@@ -395,6 +401,7 @@ def _on_mutant(mutant: Mutant, tests: Sequence[str], output: Path) -> _Work:
     """Run the tests against a mutant: KILLED where one fails, else SURVIVED."""
 
     def run() -> int:
+        resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_CPU, LIMIT_CPU))
         sys.meta_path.insert(0, _Finder(mutant))
         return KILLED if _pytest(tests) else SURVIVED
 
@@ -537,7 +544,7 @@ def _record_all(jobs: int) -> bool:
             failed.append(TESTS[number])
             print(f"tests/{TESTS[number]} fail without any mutant: see {WORK.name}/{TESTS[number]}.log", flush=True)
 
-    _forked([_Work(partial(record, each), 1800, WORK / f"{each}.log") for each in TESTS], jobs, ended)
+    _forked([_Work(partial(record, each), LIMIT, WORK / f"{each}.log") for each in TESTS], jobs, ended)
     return not failed
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from scripts import make_sbom
 
 from sellerwatch.cli.main import COMMANDS
 from sellerwatch.settings.model import Settings
@@ -44,11 +46,30 @@ def test_the_image_copies_what_is_there_and_what_its_context_lets_in() -> None:
                 assert source in let_in, f"{source} is kept out by .dockerignore"
 
 
+def test_the_image_builds_with_the_back_end_of_its_lock() -> None:
+    needed = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    locked = (ROOT / "requirements-build.lock").read_text()
+    assert all(f"\n{each} " in f"\n{locked}" for each in needed)
+    assert "--hash=sha256:" in locked
+    installs = [rest for word, rest in dockerfile() if word == "RUN" and "pip " in rest]
+    steps = [step for rest in installs for step in rest.split("&&") if "/pip " in step]
+    assert all("--require-hashes" in step or "--no-deps" in step for step in steps)
+    assert all("--no-build-isolation" in step or "--no-index" in step for step in steps if "--no-deps" in step)
+
+
+def test_the_bill_of_materials_has_every_locked_package_with_hashes() -> None:
+    lock = (ROOT / "requirements.lock").read_text()
+    listed = make_sbom.components(lock)
+    assert len(listed) == sum("==" in line and not line.startswith(" ") for line in lock.splitlines())
+    assert all(each["hashes"] for each in listed)
+
+
 def test_the_image_runs_a_command_of_ours_as_nobody_special() -> None:
     said = dict(dockerfile())
     assert json.loads(said["ENTRYPOINT"]) == ["sellerwatch"]
     assert json.loads(said["CMD"])[0] in COMMANDS
-    assert said["USER"] != "root"
+    assert said["USER"].isdecimal()
+    assert said["USER"] != "0"
     check_settings(word.partition("=")[0] for word in said["ENV"].split())
 
 
@@ -80,8 +101,36 @@ def test_kubernetes_runs_commands_of_ours(kind: str) -> None:
         assert labels.items() <= template.get("metadata", {}).get("labels", {}).items()
         for container in template["spec"]["containers"]:
             assert container["args"][0] in COMMANDS
-            given = [next(iter(source.values()))["name"] for source in container["envFrom"]]
-            assert given == ["sellerwatch", "sellerwatch"]
+            shared, own = [next(iter(source.values()))["name"] for source in container["envFrom"]]
+            assert (shared, own) == ("sellerwatch", f"sellerwatch-{container['name']}")
+            limits = container["securityContext"]
+            assert limits == {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }
+        pod = template["spec"]
+        assert pod["automountServiceAccountToken"] is False
+        assert (pod["securityContext"]["runAsNonRoot"], pod["securityContext"]["runAsUser"]) == (True, 10001)
+
+
+def test_kubernetes_lets_the_ingress_alone_reach_the_api_and_nothing_reach_the_others() -> None:
+    policies = {each["metadata"]["name"]: each["spec"] for each in manifests() if each["kind"] == "NetworkPolicy"}
+    (expression,) = policies["sellerwatch"]["podSelector"]["matchExpressions"]
+    deployed = {each["metadata"]["name"] for each in manifests() if each["kind"] == "Deployment"}
+    assert set(expression["values"]) == deployed
+    assert policies["sellerwatch"]["policyTypes"] == ["Ingress", "Egress"]
+    assert "ingress" not in policies["sellerwatch"]
+    (rule,) = policies["sellerwatch-api"]["ingress"]
+    assert [port["port"] for port in rule["ports"]] == [8080]
+
+
+def test_compose_publishes_the_front_alone() -> None:
+    services = yaml.safe_load((EXAMPLES / "compose.yaml").read_text())["services"]
+    assert [name for name, service in services.items() if "ports" in service] == ["front"]
+    assert all(
+        service["read_only"] and service["cap_drop"] == ["ALL"] for service in services.values() if "build" in service
+    )
 
 
 def test_kubernetes_scales_workers_at_seventy_percent_of_their_cpu_and_knows_its_settings() -> None:

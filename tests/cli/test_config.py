@@ -70,3 +70,72 @@ def test_secrets_are_never_printed(run: Run, tmp_path: Path) -> None:
     assert bad.returncode == 2
     for secret in (SECRET, KEY, "hunter2"):
         assert secret not in bad.stdout + bad.stderr
+
+
+STRONG = "q8Zr0wT5vLx2NnB7cJk4HsY9uGf3MdEa1PiO6tXy"
+
+
+def test_what_is_unsafe_to_expose_is_said_with_its_fix_and_exit_code_1(run: Run) -> None:
+    unsafe = {
+        "DATABASE_URL": "mysql://me:hunter2@db.example/x",
+        "REDIS_URL": "redis://:hunter2@cache.example",
+        "MARKETPLACE_URL": "http://market.example",
+        "PRODUCT_SERVER_URL": "http://shop.example/events",
+        "PRODUCT_SERVER_SECRET": "short",
+        "TOKEN_KEYS": f"k1:{KEY}",
+        "JWT_SECRET": "ab" * 20,
+        "INTERNAL_API_KEYS": f"{STRONG},0123",
+        "HOST": "0.0.0.0",  # noqa: S104 - this is what is found
+    }
+    done = run("config", "check", "--deploy", "--json", **unsafe)
+    said = json.loads(done.stdout)
+    assert (done.returncode, said["ok"]) == (1, False)
+    assert [(each["severity"], each["name"].removeprefix("SELLERWATCH_")) for each in said["findings"]] == [
+        ("error", name)
+        for name in (
+            "DATABASE_URL",
+            "REDIS_URL",
+            "MARKETPLACE_URL",
+            "PRODUCT_SERVER_URL",
+            "JWT_SECRET",
+            "PRODUCT_SERVER_SECRET",
+            "INTERNAL_API_KEYS",
+            "TRUSTED_PROXIES",
+        )
+    ]
+    shown = run("config", "check", "--deploy", **unsafe)
+    assert (shown.returncode, "add ?ssl_ca=/path" in shown.stdout) == (1, True)
+    assert not any(secret in done.stdout + shown.stdout for secret in ("hunter2", 'short"', STRONG, "abab"))
+
+
+def test_a_deployment_with_tls_strong_secrets_and_a_proxy_is_safe(run: Run, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text(STRONG)
+    secret.chmod(0o600)
+    safe = {
+        "DATABASE_URL": "mysql://me:hunter2@db.example/x?ssl_ca=/ca.pem",
+        "REDIS_URL": "rediss://:hunter2@cache.example",
+        "PRODUCT_SERVER_URL": "https://shop.example/events",
+        "PRODUCT_SERVER_SECRET_FILE": str(secret),
+        "TOKEN_KEYS": f"k1:{KEY}",
+        "JWT_SECRET": STRONG,
+        "INTERNAL_API_KEYS": STRONG,
+        "HOST": "0.0.0.0",  # noqa: S104 - this is what is found
+        "TRUSTED_PROXIES": "10.0.0.0/8",
+    }
+    done = run("config", "check", "--deploy", "--json", **safe)
+    assert (done.returncode, json.loads(done.stdout)) == (0, {"ok": True, "findings": []})
+    secret.chmod(0o644)
+    done = run("config", "check", "--deploy", "--json", **safe)
+    (finding,) = json.loads(done.stdout)["findings"]
+    assert (done.returncode, finding["severity"], str(secret) in finding["problem"]) == (0, "warning", True)
+
+
+def test_an_embedded_database_that_others_can_read_is_unsafe(run: Run, tmp_path: Path) -> None:
+    database = tmp_path / "x.db"
+    database.write_bytes(b"")
+    database.chmod(0o644)
+    done = run("config", "check", "--deploy", DATABASE_URL=f"sqlite:///{database}")
+    assert (done.returncode, "chmod 600" in done.stdout) == (1, True)
+    database.chmod(0o600)
+    assert run("config", "check", "--deploy", DATABASE_URL=f"sqlite:///{database}").returncode == 0

@@ -273,3 +273,19 @@ def on_a_terminal(world: CliWorld, *arguments: str) -> str:
     os.close(ours)
     assert process.returncode == 0
     return re.sub(r"\x1b\[[0-9;]*m", "", said.decode().replace("\r\n", "\n"))
+
+
+def test_products_are_read_again_by_a_run_of_their_own_and_an_unknown_one_is_refused(world: CliWorld) -> None:
+    shop = CrawledProducts(world, 3)
+    shop.crawl()
+    before = world.everything()
+    first, second, *_ = map(str, shop.items)
+    said = world.said("products", "refresh", first, second, "--dry-run")
+    assert "2 products would be read again with 4 requests. Nothing was changed." in said
+    assert "no product 1" in refused(world("products", "refresh", first, "1"), 1).lower()
+    assert "must be a positive whole number" in refused(world("products", "refresh", "one"), 2)
+    assert world.everything() == before
+    found = world.json("products", "refresh", first)
+    [run] = found["runs"]
+    assert (found["products"], found["tasks"], run["itemNos"]) == (1, 2, [int(first)])
+    assert world.json("executions", "show", run["executionId"])["refreshedProducts"] == 1

@@ -38,7 +38,9 @@ def own() -> Iterator[MariaDb]:
 
 
 def settings_at(url: str, **values: object) -> Settings:
-    return settings_of(DATABASE_URL=url, JWT_SECRET="x" * 32, PAGE_SIZE=10, VISIBILITY_SECONDS=6, **values)
+    return settings_of(
+        DATABASE_URL=url, JWT_SECRET="x" * 32, INTERNAL_API_KEYS="key", PAGE_SIZE=10, VISIBILITY_SECONDS=6, **values
+    )
 
 
 @asynccontextmanager

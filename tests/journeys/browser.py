@@ -105,7 +105,7 @@ def opened_console(template: Path, folder: Path) -> Iterator[ConsoleInBrowser]:
     async def serve() -> None:
         loops.append(asyncio.get_running_loop())
         clock = SystemClock()
-        simulator = simulator_of(settings, seed=1, sellers=5, products=60, latency_ms=40)
+        simulator = simulator_of(settings, seed=1, sellers=6, products=60, latency_ms=40)
         store = SqlStore(make_engine(f"sqlite:///{database}"), clock, ThreadRunner(1, "write"), ThreadRunner(4, "read"))
         opened = simulated_service(settings, simulator, clock, store=store)
         async with opened as service, api_of(service, settings) as serving, at_work(service):

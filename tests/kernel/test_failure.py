@@ -78,6 +78,11 @@ def test_a_failure_whose_cause_is_not_known_has_a_whole_sentence() -> None:
     )
 
 
+@pytest.mark.parametrize(("times", "said"), [(1, "1 time in a row"), (3, "3 times in a row")])
+def test_numbers_in_a_failure_have_their_plural(times: int, said: str) -> None:
+    assert said in failure_text(Failure.of(FailureCode.WORKER_LOST, NOW, times=times))
+
+
 def test_facts_from_outside_are_cut_to_a_bounded_length() -> None:
     made = Failure.of(FailureCode.UNREACHABLE, NOW, detail="x" * 10_000)
     assert made.facts_by_name == {"detail": "x" * LONGEST_FACT}

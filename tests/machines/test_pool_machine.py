@@ -39,6 +39,8 @@ LIMITS = st.builds(
 )
 WHICH = st.integers(0, 1000)
 KINDS = st.sampled_from(sorted(ANSWERS))
+#: A 429 is the one failure that is never excused as the marketplace's. Two open no circuit, three do.
+IN_A_ROW = st.sampled_from([["429", "429"], ["429", "429", "429"], ["429", "success", "429", "429"]])
 
 
 #: Answers that may count against an agent, and those that show that it is welcome. A rejected token may be either.
@@ -144,6 +146,22 @@ def pool_machine(template: Path, *, disasters: bool = False) -> type[RuleBasedSt
             request = process.in_flight[which % len(process.in_flight)]
             arrived = self.computer.true_us if late else request.left_us
             self.answer(process, [(request, kind)], arrived)
+
+        @rule(which=WHICH, kinds=IN_A_ROW | st.lists(KINDS, min_size=2, max_size=4))
+        def requests_pile_up_and_are_answered_alike(self, which: int, kinds: list[str]) -> None:
+            """An agent has several requests in flight, sent a second apart, before the first is answered. The first of
+            each agent are answered together, then the second: its circuit is looked at after each."""
+            process = self.process(which)
+            for _ in kinds:
+                self.world.claim(process)
+                self.computer.passes(1)
+            rounds: list[list[Request]] = []
+            for request in sorted(process.in_flight, key=lambda each: each.left_us):
+                earlier = next((each for each in rounds if request.row not in [one.row for one in each]), None)
+                rounds.append([request]) if earlier is None else earlier.append(request)
+            for number, each in enumerate(rounds):
+                given = [(request, kinds[number % len(kinds)]) for request in each]
+                self.answer(process, given, self.computer.true_us)
 
         @precondition(lambda self: any(len(process.in_flight) > 1 for process in self.processes))
         @rule(which=WHICH, rng=st.randoms(use_true_random=False), kinds=st.lists(KINDS, min_size=1, max_size=3))

@@ -357,9 +357,9 @@ def test_the_alert_webhook_is_a_secret_and_can_be_given_as_a_file(tmp_path: Path
 
 def test_a_mysql_database_needs_the_keys_that_cannot_be_made_beside_it() -> None:
     found = faults(env(DATABASE_URL="mysql://a:hunter2@b/c"))
-    assert set(found) == {"TOKEN_KEYS", "JWT_SECRET"}
+    assert set(found) == {"TOKEN_KEYS", "JWT_SECRET", "INTERNAL_API_KEYS"}
     assert all("must be set with a MySQL database" in problem for problem in found.values())
-    keys = {"TOKEN_KEYS": f"a:{KEY}", "JWT_SECRET": "x" * 32}
+    keys = {"TOKEN_KEYS": f"a:{KEY}", "JWT_SECRET": "x" * 32, "INTERNAL_API_KEYS": "key"}
     settings = load(env(DATABASE_URL="mysql://a:hunter2@b/c", **keys)).settings
     assert settings.is_mysql
     assert "hunter2" not in repr(settings)
@@ -367,7 +367,7 @@ def test_a_mysql_database_needs_the_keys_that_cannot_be_made_beside_it() -> None
 
 @pytest.mark.parametrize("url", ["mysql://", "mysql:///c", "mysql://a:hunter2@b", "mysql://a:hunter2@b:x/c"])
 def test_a_mysql_address_without_a_host_or_a_database_is_a_fault(url: str) -> None:
-    found = faults(env(DATABASE_URL=url, TOKEN_KEYS=f"a:{KEY}", JWT_SECRET="x" * 32))
+    found = faults(env(DATABASE_URL=url, TOKEN_KEYS=f"a:{KEY}", JWT_SECRET="x" * 32, INTERNAL_API_KEYS="key"))
     assert found == {"DATABASE_URL": "a MySQL address is mysql://user:password@host:port/database"}
 
 
@@ -502,7 +502,10 @@ def test_faults_are_said_in_the_readers_language() -> None:
         "설정에 잘못된 항목이 4개 있습니다.",
         "  - SELLERWATCH_DATABASEURL: 알 수 없는 설정입니다. 가장 비슷한 이름: SELLERWATCH_DATABASE_URL",
         "  - SELLERWATCH_JWT_SECRET: 32자 이상이어야 합니다",
-        "  - SELLERWATCH_ADMIN_PASSWORD: 비밀번호는 출력 가능한 문자 12~200자여야 하고 사용자 이름과 달라야 합니다",
+        (
+            "  - SELLERWATCH_ADMIN_PASSWORD: 비밀번호는 출력 가능한 문자 12~200자여야 하고, "
+            "흔한 단어나 사용자 이름, 반복만으로 만들 수 없습니다"
+        ),
     ]
 
 

@@ -63,6 +63,18 @@ def test_days_are_kept_in_the_operators_time_zone_and_equal_the_logs(migrated_te
         # Computed again from the rows, a day is the same.
         again = await world.store.read(lambda tx: [day for date in dates for day in compute_all(tx, date, SEOUL)])
         assert again == sorted(days, key=lambda day: (day.day, day.seller_id))
+        # It stays as it is when the rows that it was made of are deleted.
+        await world.store.transact(lambda tx: tx.db.run("DELETE FROM crawler_tasks"))
+        await world.store.transact(lambda tx: tx.db.run("DELETE FROM token_usage_log"))
+        async with world.service() as service:
+            shown = await world.session(service).ask(daily_metrics, None, dates[0], dates[-1], SEOUL)
+            one = await world.session(service).ask(crawling_metrics, sellers[0], dates[0], SEOUL)
+        for day in shown.content:
+            of_day = [each for each in days if each.day.isoformat() == day.date]
+            assert day.requests == sum(each.requests for each in of_day) > 0
+            assert day.task_stats.completed == sum(each.completed_tasks for each in of_day) > 0
+            assert sum(day.latency_ms.buckets.values()) == day.requests
+        assert one.task_stats.total > 0
 
     settings = calm_settings(TIMEZONE="Asia/Seoul")
     play(migrated_template, story, settings=settings, sellers=2, products=20)

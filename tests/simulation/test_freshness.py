@@ -10,6 +10,8 @@ from tests.simulation.service_world import ServiceWorld, play
 
 from sellerwatch.kernel.failure import FailureCode
 from sellerwatch.kernel.ids import SellerId
+from sellerwatch.operations.marketplace import pause_requests
+from sellerwatch.operations.sellers import deactivate_seller
 from sellerwatch.reports.freshness import FreshnessState, FreshnessView, freshness_views
 from sellerwatch.schedules.interval import CrawlingInterval, IntervalUnit
 from sellerwatch.simulator.chaos import FaultKind
@@ -77,6 +79,23 @@ def test_sellers_are_late_while_events_wait_for_more_than_a_minute(migrated_temp
             assert [kind for kind, _ in await alerts(world)] == ["seller.late"] * 2 + ["seller.fresh"] * 2
 
     play(migrated_template, story, settings=calm_settings(), sellers=2, products=20)
+
+
+def test_a_deactivated_seller_is_off_and_a_paused_one_late_for_that_reason(migrated_template: Path) -> None:
+    async def story(world: ServiceWorld) -> None:
+        one, other = await world.register_all(every=HOURLY, due=world.clock.now())
+        async with world.serving(schedules=True) as service:
+            await world.clock.sleep(30 * MINUTE)
+            await world.session(service).run(deactivate_seller, one, world.session(service).rules)
+            await pause_requests(world.session(service), other)
+            await world.clock.sleep(3 * HOUR)
+            found = await fresh(world)
+            assert (found[one].state, found[one].cause) == (FreshnessState.OFF, None)
+            assert (found[other].state, found[other].fresh_share) == (FreshnessState.LATE, 0.0)
+            assert (await causes(world)) == {None, FailureCode.MARKETPLACE_PAUSED}
+            assert [seller for _, seller in await alerts(world)] == [other]
+
+    play(migrated_template, story, settings=calm_settings(), sellers=2, products=5)
 
 
 def test_products_whose_parts_could_not_be_read_make_a_seller_incomplete(migrated_template: Path) -> None:

@@ -236,9 +236,11 @@ def test_trouble_that_makes_sellers_late_stays_one_entry(migrated_template: Path
             assert await kinds(world, service) == []
             plan(world, FaultKind.UNAUTHORISED, 2 * HOUR)
             await world.clock.sleep(45 * MINUTE)
-            assert await kinds(world, service) == ["failing_starts"]
+            # Refused tokens fail starts, and open the agents' circuits: one of the two is named.
+            one_of = (["failing_starts"], ["pool_breaker"])
+            assert await kinds(world, service) in one_of
             await world.clock.sleep(HOUR)
-            assert await kinds(world, service) == ["failing_starts"]
+            assert await kinds(world, service) in one_of
             await world.clock.sleep(2 * HOUR)
             assert await kinds(world, service) == []
             world.simulator.mutate(10, seed=7)

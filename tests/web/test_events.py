@@ -148,7 +148,7 @@ async def test_only_so_many_watch_at_once(world: ApiWorld) -> None:
     stream = events.Stream(world.parts)
     stream._watchers.update(events.Watcher(0) for _ in range(events.MOST_STREAMS))
     with pytest.raises(events.TooManyStreams):
-        await stream.join()
+        await stream.join("api:x")
 
 
 async def test_who_asks_for_the_head_of_the_stream_gets_no_stream(api: Served) -> None:

@@ -17,6 +17,25 @@ PATH = "/api/v1/products"
 AWKWARD = '럭셔리 "코트", [명품] 🧥'
 
 
+async def test_a_refresh_is_counted_asked_for_and_refused_for_an_unknown_product(world: ApiWorld) -> None:
+    await world.crawled(3)
+    [product, *_] = (await world.viewer.get("/api/v1/products")).json["content"]
+    asked, item = "/api/v1/products/refresh", product["itemNo"]
+    before = await world.all_rows()
+    counted = (await world.admin.post(asked, {"itemNos": [item]}, dryRun="true")).json
+    assert (counted["dryRun"], counted["products"], counted["tasks"]) == (True, 1, 2)
+    unknown = await world.admin.post(asked, {"itemNos": [item, 1]})
+    assert (unknown.status, unknown.json["errorCode"]) == (404, "PRODUCT_NOT_FOUND")
+    assert (await world.admin.post(asked, {"itemNos": []})).status == 400
+    assert (await world.viewer.post(asked, {"itemNos": [item]})).status == 403
+    assert await world.all_rows() == before
+    started = await world.admin.post(asked, {"itemNos": [item, item]})
+    assert (started.status, started.json["products"]) == (202, 1)
+    run = (await world.viewer.get(f"/api/v1/executions/{started.json['runs'][0]['executionId']}")).json
+    assert (run["status"], run["refreshedProducts"], run["totalTasksCreated"]) == ("RUNNING", 1, 2)
+    assert [entry.action for entry in await world.api_trail()] == ["product.refresh"]
+
+
 async def test_products_are_listed_to_the_end_by_seller_and_state(
     world: ApiWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:

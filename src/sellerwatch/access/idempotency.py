@@ -24,6 +24,8 @@ LONGEST_KEY = 200
 NO_WORKER = WorkerId("00000000-0000-0000-0000-000000000000")
 #: Statuses that say that nothing was done. 502 is not among them (it leaves a failed run), nor are our own failures.
 NOTHING_DONE = frozenset({400, 401, 403, 404, 405, 409, 413, 429, 503})
+#: Statuses of our own failures: it is unknown what was done.
+OUR_FAILURES = range(500, 600)
 
 
 @dataclass(eq=False)
@@ -120,9 +122,12 @@ def claim_key(
 def store_response(
     tx: IdempotencyTx, context: OperationContext, claim: KeyClaim, status: int, headers: Mapping[str, str], body: bytes
 ) -> None:
-    """Store the response for repetitions, or release the key where nothing was done."""
+    """Store the response for repetitions, or release the key where nothing was done. After a failure of ours it is
+    unknown what was done: that response is not stored."""
     if status in NOTHING_DONE:
         tx.idempotency_keys.release(claim)
+    elif status in OUR_FAILURES:
+        abandon_key(tx, context, claim)
     else:
         tx.idempotency_keys.store(claim, status, headers, body, context.now)
 

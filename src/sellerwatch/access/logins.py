@@ -24,7 +24,7 @@ from sellerwatch.access.login_sessions import LONGEST_CLIENT, LoggedIn, LoginKin
 from sellerwatch.access.ports import UsersTx
 from sellerwatch.access.queries import UserView, find_user
 from sellerwatch.access.users import FIRST, Role, User
-from sellerwatch.kernel.errors import Forbidden, TooManyRequests, Unauthenticated
+from sellerwatch.kernel.errors import Forbidden, Invalid, TooManyRequests, Unauthenticated
 from sellerwatch.kernel.ids import LoginSessionId
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.oversight.audit import AuditEntry, record_audit
@@ -36,6 +36,11 @@ FORGOTTEN = timedelta(days=1)
 @dataclass(eq=False)
 class WrongLogin(Unauthenticated):
     """Unknown user or wrong password; the answer is the same for both."""
+
+
+@dataclass(eq=False)
+class SamePassword(Invalid):
+    """The new password is the old one."""
 
 
 @dataclass(eq=False)

@@ -18,6 +18,20 @@ VERSIONS_BEGIN = datetime(2020, 1, 1, tzinfo=UTC)
 _NAME = re.compile(r"[a-z0-9][a-z0-9._@-]{0,63}")
 
 
+_COMMON_WORDS = """
+admin administrator asdf asdfghjkl baseball changeme computer default dragon football freedom hello iloveyou internet
+letmein login master michael monkey password princess qazwsx qwerty qwertyuiop root secret seller sellerwatch server
+shadow starwars sunshine superman superuser system temp test user welcome whatever zxcvbnm
+"""
+_COMMON = frozenset(_COMMON_WORDS.split())
+_ALPHABET = "abcdefghijklmnopqrstuvwxyz"
+_ROWS = tuple(
+    row
+    for text in (_ALPHABET * 2, "1234567890" * 20, "qwertyuiopasdfghjklzxcvbnm", "1qaz2wsx3edc4rfv5tgb6yhn7ujm8ik9ol0p")
+    for row in (text, text[::-1])
+)
+
+
 class Role(StrEnum):
     """Admins change things, viewers read."""
 
@@ -42,7 +56,7 @@ class InvalidUserName(Invalid):
 
 @dataclass(eq=False)
 class InvalidPassword(Invalid):
-    """Too short, too long, or the name of the user. The password is not among the facts."""
+    """Too short, too long, or easily guessed. The password is not among the facts."""
 
     shortest: int
     longest: int
@@ -75,9 +89,24 @@ def user_name(given: str) -> str:
 
 
 def check_password(password: str, name: str = "") -> str:
-    """Return the password if it is long enough. There are no rules about characters: length protects, rules make people
-    write passwords down."""
+    """Return the password if it is long enough and not among those that are tried first. There are no rules about
+    characters: length protects, rules make people write passwords down."""
     long_enough = SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD
-    if not long_enough or not password.isprintable() or password.strip().lower() == name.lower():
+    if not long_enough or not password.isprintable() or _is_guessed_first(password.lower(), name.lower()):
         raise InvalidPassword(shortest=SHORTEST_PASSWORD, longest=LONGEST_PASSWORD)
     return password
+
+
+def _is_guessed_first(password: str, name: str) -> bool:
+    """Return whether a password is common words or the user's name with digits, a row of keys, or a
+    repetition.
+
+    Nearly all of the commonest passwords are shorter than is allowed; those that are longer are made like this.
+    """
+    rest = password
+    for word in sorted({name, *_COMMON} - {""}, key=len, reverse=True):
+        rest = rest.replace(word, "")
+    is_common = rest != password and (rest == "" or rest.isdecimal())
+    is_repeated = password in (password * 2)[1:-1]
+    is_row = any(password in row for row in _ROWS)
+    return is_common or is_repeated or is_row or len(set(password)) < 5

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import os
 import secrets
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,14 @@ class KeyFileUnusable(Failed):
     problem: str
 
 
+@dataclass(eq=False)
+class KeyFileExposed(Failed):
+    """Other users of the machine can read or write the key file."""
+
+    path: str
+    mode: str
+
+
 def token_keys_beside(database: Path) -> str:
     """Return `id:base64`, the key that encrypts tokens."""
     return secret_beside(database, "keys", lambda: f"k1:{base64.b64encode(os.urandom(KEY_BYTES)).decode()}")
@@ -33,6 +42,11 @@ def token_keys_beside(database: Path) -> str:
 def jwt_secret_beside(database: Path) -> str:
     """Return the secret that signs API tokens."""
     return secret_beside(database, "jwt", lambda: secrets.token_urlsafe(KEY_BYTES))
+
+
+def internal_key_beside(database: Path) -> str:
+    """Return the key of `/api/internal`."""
+    return secret_beside(database, "api_key", lambda: secrets.token_urlsafe(KEY_BYTES))
 
 
 def secret_beside(database: Path, suffix: str, make: Callable[[], str]) -> str:
@@ -44,6 +58,9 @@ def secret_beside(database: Path, suffix: str, make: Callable[[], str]) -> str:
     try:
         if not path.exists():
             _make(path, make())
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if mode & stat.S_IRWXO:
+            raise KeyFileExposed(path=str(path), mode=f"{mode:04o}")
         return path.read_text("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         problem = error.strerror if isinstance(error, OSError) and error.strerror else str(error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Annotated
 
 import typer
 
@@ -21,10 +22,11 @@ FAMILY = "cli_access"
 
 
 @app.command()
-def check(as_json: AsJson = False) -> None:
+def check(deploy: Annotated[bool, typer.Option("--deploy")] = False, as_json: AsJson = False) -> None:
     """Examples:
 
     sellerwatch config check
+    sellerwatch config check --deploy
     SELLERWATCH_PORT=abc SELLERWATCH_DATABASEURL=x sellerwatch config check
     """
     text = Texts(FAMILY)
@@ -35,6 +37,9 @@ def check(as_json: AsJson = False) -> None:
             raise
         print_json({"ok": False, "faults": [_fault(fault, text.language) for fault in invalid.faults]})
         raise typer.Exit(2) from None
+    if deploy:
+        _check_deployment(loaded, text, as_json=as_json)
+        return
     found = warnings(loaded.settings) + _about_rules(loaded)
     if as_json:
         print_json(
@@ -57,6 +62,29 @@ def check(as_json: AsJson = False) -> None:
     for warning in found:
         say(text("config.warning", warning=warning.text(text.language)), "yellow")
     say(text("config.fine"), "green")
+
+
+def _check_deployment(loaded: Loaded, text: Texts, *, as_json: bool) -> None:
+    """Show what is unsafe to expose; exit with 1 where there is an error."""
+    from sellerwatch.compose.deployment import deployment_of  # noqa: PLC0415 - SQLAlchemy, for this alone
+    from sellerwatch.reports.checks import Severity  # noqa: PLC0415 - as above
+    from sellerwatch.reports.deploy_checks import find_unsafe  # noqa: PLC0415 - as above
+
+    found = find_unsafe(deployment_of(loaded.settings, os.environ))
+    faults = [(finding.severity, Fault(PREFIX + finding.setting, finding.problem)) for finding in found]
+    is_safe = all(severity is not Severity.ERROR for severity, _ in faults)
+    if as_json:
+        findings = [{"severity": severity, **_fault(fault, text.language)} for severity, fault in faults]
+        print_json({"ok": is_safe, "findings": findings})
+    else:
+        for severity, fault in faults:
+            is_error = severity is Severity.ERROR
+            key = "config.unsafe" if is_error else "config.warning"
+            say(text(key, warning=fault.text(text.language)), "red" if is_error else "yellow")
+        if is_safe:
+            say(text("config.safe"), "green")
+    if not is_safe:
+        raise typer.Exit(1)
 
 
 def _about_rules(loaded: Loaded) -> list[Fault]:

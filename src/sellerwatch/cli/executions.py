@@ -195,6 +195,8 @@ def _facts(run: ExecutionDetailView, now: datetime, text: Texts) -> list[tuple[s
         ("took", took),
         ("deadline", run.deadline_at),
     ]
+    if run.refreshed_products is not None:
+        facts.append(("refreshed", run.refreshed_products))
     if run.start_tries:
         facts.append(("start_tries", run.start_tries))
     if run.next_start_at is not None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sellerwatch.catalog.queries import CurrentProduct
 
 #: A spreadsheet runs a text with one of these beginnings as a formula.
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 #: The size of a group of rows of Parquet: whichever is reached first.
 GROUP_ROWS = 5000

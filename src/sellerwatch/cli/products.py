@@ -35,6 +35,7 @@ from sellerwatch.kernel.clock import EPOCH, stamp
 from sellerwatch.kernel.ids import ExecutionId, ItemNo
 from sellerwatch.kernel.paging import Cursor, decode_cursor, encode_cursor
 from sellerwatch.operations.export import export_products
+from sellerwatch.operations.refresh import refresh_products
 from sellerwatch.operations.reparse import reparse_products
 from sellerwatch.operations.resyncs import start_resync
 
@@ -260,6 +261,30 @@ def resync(
         say(text("resync.held", n=found.held), "yellow")
     if found.resync_id is not None:
         say(text("resync.follow", resync=found.resync_id), "dim")
+
+
+@app.command()
+def refresh(
+    items: Annotated[list[str], typer.Argument(metavar="ITEM_NO...")], dry_run: DryRun = False, as_json: AsJson = False
+) -> None:
+    """Examples:
+
+    sellerwatch products refresh 900000001 900000002
+    sellerwatch products refresh 900000001 --dry-run
+    """
+    item_nos = [ItemNo.parse_text(item) for item in items]
+    with session.command_session() as at:
+        rules, deadline = at.operations.rules, at.operations.deadline
+        found = at.run(refresh_products, item_nos, rules, deadline, dry_run=dry_run)
+        text = at.texts(FAMILY)
+    if as_json:
+        print_view(found)
+        return
+    key = "refresh.dry" if dry_run else "refresh.done"
+    say(text(key, n=found.products, tasks=found.tasks), "yellow" if dry_run else "green")
+    for run in found.runs:
+        if run.execution_id is not None:
+            say(text("refresh.follow", execution=run.execution_id), "dim")
 
 
 def _cursor(given: str | None) -> str | None:

@@ -16,6 +16,7 @@ from sellerwatch.cli.output import err, language_setting, print_error, print_jso
 from sellerwatch.cli.running import LOOK, at_work, follow, has_begun, run_on_uvloop, stop_on_signals
 from sellerwatch.cli.session import actor
 from sellerwatch.cli.texts import Texts
+from sellerwatch.compose.deployment import deployment_of
 from sellerwatch.compose.service import open_service, open_session
 from sellerwatch.crawling.execution import CrawlInProgress, Execution, ExecutionStatus, RunNotStarted
 from sellerwatch.crawling.queries import show_execution
@@ -26,6 +27,8 @@ from sellerwatch.kernel.ids import ExecutionId, SellerId
 from sellerwatch.kernel.wording import failure_text
 from sellerwatch.logs import configure
 from sellerwatch.operations.session import OperationSession
+from sellerwatch.reports.checks import Severity
+from sellerwatch.reports.deploy_checks import find_unsafe
 from sellerwatch.sellers.queries import show_schedule
 from sellerwatch.service.service import EVERYTHING, ProcessRole, Service
 from sellerwatch.settings.load import Loaded, load
@@ -109,6 +112,7 @@ async def _serve(loaded: Loaded, roles: frozenset[ProcessRole]) -> None:
             from sellerwatch.web.serve import api_of  # noqa: PLC0415 - FastAPI: only roles with an API hold it
 
             serving = await opened.enter_async_context(api_of(service, settings, origins=loaded.origins))
+            _log_what_is_unsafe(settings)
             where |= {"api": serving.address, "console": f"{serving.address}/"}
             if serving.first_password is not None:
                 _tell_first_password(serving)
@@ -118,6 +122,16 @@ async def _serve(loaded: Loaded, roles: frozenset[ProcessRole]) -> None:
                 log.info("serving", extra={**where, "worker": service.crawl.worker_id})
             await running
         log.info("stopped", extra={"completed": service.progress.completed, "failed": service.progress.failed})
+
+
+def _log_what_is_unsafe(settings: Settings) -> None:
+    """On a public address: log what `config check --deploy` shows."""
+    deployment = deployment_of(settings, os.environ)
+    log = logging.getLogger("sellerwatch")
+    for finding in find_unsafe(deployment) if deployment.is_public else ():
+        level = logging.ERROR if finding.severity is Severity.ERROR else logging.WARNING
+        problem = finding.problem.text(settings.language)
+        log.log(level, "unsafe to expose", extra={"setting": finding.setting, "problem": problem})
 
 
 def _tell_first_password(serving: Serving) -> None:

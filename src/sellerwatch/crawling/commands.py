@@ -199,7 +199,7 @@ def reopen_each(
         reopened = task.reopen(now)
         _check_reopening(tx, run)
         if dry_run:
-            other = reopening.setdefault(run.seller_id, run.execution_id)
+            other = run.execution_id if run.is_refresh else reopening.setdefault(run.seller_id, run.execution_id)
             if not run.is_open and other != run.execution_id:
                 raise CrawlInProgress(seller_id=run.seller_id, execution_id=other)
             return
@@ -235,14 +235,14 @@ def _open_execution(tx: CrawlTx, execution_id: ExecutionId) -> Execution:
 
 def _check_reopening(tx: CrawlTx, run: Execution) -> None:
     """Raise where tasks of a run cannot be reopened. A run that has ended becomes open again, so its seller must be
-    ACTIVE and have no other open run."""
+    ACTIVE and, unless the run is a refresh, have no other open run."""
     if run.is_open:
         return
     seller = tx.sellers.get(run.seller_id)
     if seller is None:
         raise SellerNotFound(seller_id=run.seller_id)
     seller.must_be_active()
-    other = tx.executions.open_of(run.seller_id)
+    other = None if run.is_refresh else tx.executions.open_of(run.seller_id)
     if other is not None:
         raise CrawlInProgress(seller_id=run.seller_id, execution_id=other.execution_id)
 

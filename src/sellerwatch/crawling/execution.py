@@ -95,6 +95,8 @@ class Execution:
     changed_products: int | None = None
     gone_products: int | None = None
     unchanged_products: int | None = None
+    #: Of a run that reads single products again: how many. It reads no list, and stands beside other runs.
+    refreshed_products: int | None = None
 
     @classmethod
     def create(cls, execution_id: ExecutionId, schedule_id: ScheduleId, seller_id: SellerId, now: datetime) -> Self:
@@ -177,6 +179,11 @@ class Execution:
     @property
     def waits_to_start(self) -> bool:
         return self.status is ExecutionStatus.PENDING
+
+    @property
+    def is_refresh(self) -> bool:
+        """Whether it reads single products again, and not the whole seller."""
+        return self.refreshed_products is not None
 
     @property
     def is_open(self) -> bool:

@@ -52,7 +52,8 @@ def _reopen(tx: CrawlTx, execution_id: ExecutionId, tasks: Sequence[Task], now: 
     if execution is None or execution.status is ExecutionStatus.FAILED:
         # It was cancelled or had passed its deadline: it stays ended.
         return
-    if not execution.is_open and tx.executions.open_of(execution.seller_id) is not None:
+    is_alone = execution.is_open or execution.is_refresh or tx.executions.open_of(execution.seller_id) is None
+    if not is_alone:
         return
     deadline = execution.deadline_at
     reopened = execution.reopen_tasks(len(tasks))

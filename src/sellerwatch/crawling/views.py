@@ -48,6 +48,9 @@ class ExecutionView(View):
     completed_tasks: int
     failed_tasks: int
     list_total: Annotated[int | None, About("Products the seller has according to the marketplace.")]
+    refreshed_products: Annotated[
+        int | None, About("Of a run that reads single products again: how many. Null: it reads the whole seller.")
+    ]
     products: Annotated[FoundProductsView | None, About("What it found; in lists null until the run has ended.")]
     progress_rate: Annotated[float, About(example=42.5)]
     success_rate: Annotated[float, About(example=99.8)]

@@ -60,7 +60,7 @@ def failure_text(failure: Failure, language: str = "en") -> str:
     for code in reversed((failure.code, *failure.causes)):
         facts["cause"] = sentence
         text = template("failures", code, language) or ""
-        sentence = text.format_map(defaultdict(lambda: "?", without_full_stops(text, facts))).rstrip()
+        sentence = fill(text, without_full_stops(text, facts), separators=False, missing="?").rstrip()
     return sentence
 
 

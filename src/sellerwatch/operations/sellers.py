@@ -132,7 +132,7 @@ def show_seller(
         products_complete=counts.complete,
         products_deleted=counts.deleted,
         progress_rate=round(min(100.0 * counts.complete / total, 100.0), 2) if total else 0.0,
-        last_execution=executions[0] if executions else None,
+        last_execution=next((run for run in executions if run.refreshed_products is None), None),
         executions=executions,
         held_removal_id=None if held is None else held.removal_id,
         open_cases=len(tx.quarantine.open_cases(seller_id)),
@@ -144,11 +144,11 @@ def show_seller(
 def deactivate_seller(
     tx: CrawlTx, context: OperationContext, seller_id: SellerId, rules: CrawlRules
 ) -> DeactivatedSellerView:
-    """Stop crawling a seller and end its open run: waiting tasks are cancelled, those in flight finish."""
+    """Stop crawling a seller and end its open runs: waiting tasks are cancelled, those in flight finish."""
     seller, schedule = stop_crawling(tx, seller_id, context)
-    run, ended = tx.executions.open_of(seller_id), None
-    if run is not None:
-        ended = cancel(
+    ended = None
+    for run in [each for each in (*tx.executions.pending(), *tx.executions.running()) if each.seller_id == seller_id]:
+        cancelled = cancel(
             tx,
             run.execution_id,
             rules,
@@ -157,6 +157,7 @@ def deactivate_seller(
             now=context.now,
             code=FailureCode.SELLER_DEACTIVATED,
         )
+        ended = ended if run.is_refresh else cancelled
     return DeactivatedSellerView.of(
         seller,
         schedule,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sellerwatch.access import commands, logins
 from sellerwatch.access.login_sessions import LoggedIn, LoginKind, SessionLimits
-from sellerwatch.access.logins import LoginAttempt, PasswordMustChange, WrongLogin
+from sellerwatch.access.logins import LoginAttempt, PasswordMustChange, SamePassword, WrongLogin
 from sellerwatch.access.passwords import PasswordHasher
 from sellerwatch.access.queries import UserView
 from sellerwatch.access.users import Role, User, check_password, user_name
@@ -61,6 +61,8 @@ async def log_in_with_new_password(
 ) -> LoggedIn:
     """Choose another password by the old one, a one-time password included, and log in."""
     check_password(new_password, attempt.name)
+    if new_password == password:
+        raise SamePassword
     user = await _checked_user(session, passwords, attempt, password)
     hashed = await passwords.hash(new_password)
     return await session.run(logins.change_password, attempt, user, hashed, kind, limits)

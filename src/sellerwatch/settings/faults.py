@@ -75,6 +75,8 @@ def _faults_at_a_server(settings: Settings) -> list[Fault]:
         faults.append(Fault.of("TOKEN_KEYS", "mysql_key", command="printf 1:; openssl rand -base64 32"))
     if settings.jwt_secret is None:
         faults.append(Fault.of("JWT_SECRET", "mysql_key", command="openssl rand -base64 32"))
+    if settings.internal_api_keys is None:
+        faults.append(Fault.of("INTERNAL_API_KEYS", "mysql_key", command="openssl rand -hex 32"))
     return faults
 
 

@@ -99,7 +99,10 @@ class Settings(BaseModel):
         None,
         description="AES-256 keys `id:base64,...`; the first encrypts; none: created once beside the database.",
     )
-    jwt_secret: LongSecret | None = Field(None, description="Signs API tokens; none: created once beside the database.")
+    jwt_secret: LongSecret | None = Field(
+        None,
+        description="Signs API tokens; of several, separated by commas, the first; none: created beside the database.",
+    )
     jwt_issuer: str = Field("sellerwatch", min_length=1, description="Issuer of API tokens.")
     jwt_audience: str = Field("sellerwatch", min_length=1, description="Audience of API tokens.")
     admin_password: Password | None = Field(
@@ -109,7 +112,9 @@ class Settings(BaseModel):
     login_seconds: Seconds = Field(3600, le=86400, description="How long a token of POST /api/v1/auth/login is valid.")
     session_idle_seconds: Seconds = Field(3600, description="A log-in of the console that is not used ends after this.")
     session_seconds: Seconds = Field(43200, description="A log-in of the console ends after this, used or not.")
-    internal_api_keys: SecretStr | None = Field(None, description="Keys of /api/internal, separated by commas.")
+    internal_api_keys: SecretStr | None = Field(
+        None, description="Keys of /api/internal, separated by commas; none: one created once beside the database."
+    )
     host: str = Field("127.0.0.1", min_length=1, description="Address that the API listens on.")
     port: int = Field(8080, ge=0, le=65535, description="Port that the API listens on.")
     api_requests_per_minute: Positive = Field(

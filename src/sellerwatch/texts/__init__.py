@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections import defaultdict
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -47,13 +48,17 @@ def say(name: str, key: str, language: str, /, **facts: object) -> str:
     return fill(found, facts)
 
 
-def fill(text: str, facts: Mapping[str, object], *, separators: bool = True) -> str:
-    """Put facts into a text: plurals by their number, whole numbers with thousands separators unless they are names."""
-    if not facts:
+def fill(text: str, facts: Mapping[str, object], *, separators: bool = True, missing: str | None = None) -> str:
+    """Put facts into a text: plurals by their number, whole numbers with thousands separators unless they are names.
+
+    `missing` stands for a fact that is not given; without it that is an error.
+    """
+    if not facts and missing is None:
         return text
     shown = {name: f"{value:,}" if separators and type(value) is int else value for name, value in facts.items()}
 
     def counted(found: re.Match[str]) -> str:
-        return f"{shown.get(found[1])} {found[2] if str(facts.get(found[1])) == '1' else found[3]}"
+        return f"{shown.get(found[1], missing)} {found[2] if str(facts.get(found[1])) == '1' else found[3]}"
 
-    return _PLURAL.sub(counted, text).format_map(shown)
+    counted_text = _PLURAL.sub(counted, text)
+    return counted_text.format_map(shown if missing is None else defaultdict(lambda: missing, shown))

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sellerwatch.access import logins, queries
-from sellerwatch.compose.keys import jwt_secret
+from sellerwatch.compose.keys import internal_api_keys, jwt_secret
 from sellerwatch.kernel.errors import Failed, SellerwatchError
 from sellerwatch.web.api.app import make_app
 from sellerwatch.web.api.context import Parts
@@ -51,13 +51,11 @@ class _Server(uvicorn.Server):
 
 
 def credentials_of(settings: Settings) -> Credentials:
-    keys = settings.internal_api_keys
-    given = keys.get_secret_value().split(",") if keys is not None else []
     return Credentials(
         secret=jwt_secret(settings),
         issuer=settings.jwt_issuer,
         audience=settings.jwt_audience,
-        api_keys=tuple(key.strip() for key in given if key.strip()),
+        api_keys=internal_api_keys(settings),
     )
 
 

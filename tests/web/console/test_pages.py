@@ -163,6 +163,7 @@ QUESTIONS = (
     f"/products/resync?seller={ONE}",
     f"/resyncs/{a_resync().resync_id}/cancel",
     "/outbox/resend",
+    "/products/900000001/refresh",
     f"/resends/{a_resend().resend_id}/cancel",
 )
 

@@ -29,7 +29,8 @@ FRESHNESS = """
 SELECT s.seller_id, s.name, s.status, s.interval_amount, s.interval_unit, s.total_product_count, c.status,
     c.next_run_at,
     (SELECT e.started_at FROM crawling_schedule_executions e
-     WHERE e.seller_id = s.seller_id AND e.status = 'COMPLETED' ORDER BY e.started_at DESC LIMIT 1),
+     WHERE e.seller_id = s.seller_id AND e.status = 'COMPLETED' AND e.refreshed_products IS NULL
+     ORDER BY e.started_at DESC LIMIT 1),
     (SELECT o.execution_id FROM crawling_schedule_executions o WHERE o.open_seller_id = s.seller_id),
     (SELECT w.next_start_at FROM crawling_schedule_executions w
      WHERE w.open_seller_id = s.seller_id AND w.status = 'PENDING')
@@ -62,7 +63,8 @@ SELECT COUNT(*) FROM (SELECT seller_id, failure_code, created_at FROM crawler_ta
     WHERE status = 'FAILED' AND created_at >= :since ORDER BY created_at DESC LIMIT :limit) t
 WHERE t.failure_code = 'WORKER_LOST' AND NOT EXISTS (
     SELECT 1 FROM crawling_schedule_executions e
-    WHERE e.seller_id = t.seller_id AND e.status = 'COMPLETED' AND e.started_at > t.created_at)
+    WHERE e.seller_id = t.seller_id AND e.status = 'COMPLETED' AND e.refreshed_products IS NULL
+        AND e.started_at > t.created_at)
 """
 
 PROGRESS = """
@@ -105,7 +107,8 @@ class SqlDashboard(Repository):
         )
 
     def failed_runs(self, limit: int) -> Sequence[Execution]:
-        return SqlExecutionQueries(self._db).newest(seller_id=None, status=ExecutionStatus.FAILED, limit=limit)
+        failed = SqlExecutionQueries(self._db).newest(seller_id=None, status=ExecutionStatus.FAILED, limit=limit)
+        return [run for run in failed if not run.is_refresh]
 
     def failures(self, since: datetime, limit: int) -> Mapping[Blame, int]:
         """A blame that only a newer version knows counts as our own."""

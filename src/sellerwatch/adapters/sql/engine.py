@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -111,6 +111,10 @@ def check_reachable(engine: Engine) -> None:
         raise DatabaseUnavailable(where=shown(engine), problem="the file is not writable")
     if path is not None and not path.exists() and not os.access(path.parent, os.W_OK):
         raise DatabaseUnavailable(where=shown(engine), problem=f"the folder {path.parent} is not writable")
+    if path is not None and not path.exists():
+        with suppress(FileExistsError):
+            # SQLite gives its other files the same mode. Others on the machine read nothing of it.
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     with answering(engine), engine.connect().execution_options(**{READS_ONLY: True}) as connection:
         connection.exec_driver_sql("SELECT 1" if is_mysql(engine) else "SELECT count(*) FROM sqlite_master")
 

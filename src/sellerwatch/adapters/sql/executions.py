@@ -20,10 +20,12 @@ EXECUTION = Columns[Execution](
     TABLE,
     same="execution_id schedule_id seller_id created_at status total_tasks_created completed_tasks failed_tasks"
     " list_total started_at completed_at deadline_at start_tries next_start_at started_by new_products changed_products"
-    " gone_products unchanged_products progress_rate success_rate",
+    " gone_products unchanged_products refreshed_products progress_rate success_rate",
     other={
-        # Unique: two triggers of one seller cannot both start a run.
-        "open_seller_id": lambda execution: execution.seller_id if execution.is_open else None,
+        # Unique: two triggers of one seller cannot both start a run. A refresh stands beside it.
+        "open_seller_id": lambda execution: (
+            execution.seller_id if execution.is_open and not execution.is_refresh else None
+        ),
     },
     written="progress_rate success_rate open_seller_id",
     read_as={"status": ExecutionStatus},
@@ -31,7 +33,7 @@ EXECUTION = Columns[Execution](
 )
 SELECT = EXECUTION.select
 ADD = EXECUTION.insert()
-SAVE = EXECUTION.update("execution_id", without="schedule_id seller_id created_at started_by")
+SAVE = EXECUTION.update("execution_id", without="schedule_id seller_id created_at started_by refreshed_products")
 
 STATUS = "SELECT status FROM crawling_schedule_executions WHERE execution_id = :id"
 

@@ -17,7 +17,8 @@ from sellerwatch.reports.freshness import CompletedRun, InTime, Lateness, PartTi
 from sellerwatch.schedules.interval import CrawlingInterval, IntervalUnit
 from sellerwatch.sellers.seller import SellerStatus
 
-# Of each seller its last completed run and its open one: the index by seller and time is read from its end.
+# Of each seller its last completed run, which is no refresh, and its open one: the index by seller and time is read
+# from its end.
 TIMINGS = """
 SELECT s.seller_id, s.status, s.interval_amount, s.interval_unit, c.next_run_at, f.planned_run_seconds, f.late_since,
     f.check_at, e.execution_id, e.started_at, e.completed_at, e.failed_tasks, e.total_tasks_created,
@@ -27,7 +28,8 @@ LEFT JOIN crawling_schedules c ON c.seller_id = s.seller_id
 LEFT JOIN seller_freshness f ON f.seller_id = s.seller_id
 LEFT JOIN crawling_schedule_executions e ON e.id = (
     SELECT x.id FROM crawling_schedule_executions x
-    WHERE x.seller_id = s.seller_id AND x.status = 'COMPLETED' ORDER BY x.started_at DESC LIMIT 1)
+    WHERE x.seller_id = s.seller_id AND x.status = 'COMPLETED' AND x.refreshed_products IS NULL
+    ORDER BY x.started_at DESC LIMIT 1)
 LEFT JOIN crawling_schedule_executions o ON o.open_seller_id = s.seller_id
 {where} ORDER BY s.seller_id
 """
@@ -54,7 +56,7 @@ WHERE status IN ('WAITING', 'SENDING', 'FAILED') {where} GROUP BY seller_id
 
 FAILED_RUN = f"""
 SELECT {", ".join(FAILURE)}, created_at FROM crawling_schedule_executions
-WHERE seller_id = :seller_id AND status = 'FAILED' ORDER BY id DESC LIMIT 1
+WHERE seller_id = :seller_id AND status = 'FAILED' AND refreshed_products IS NULL ORDER BY id DESC LIMIT 1
 """
 
 HELD_PARTS = """

@@ -63,12 +63,13 @@ class Parts:
         """Return a session whose commands do not wake the service: for requests that anybody may send."""
         return replace(self.session(actor, language), changed=_wake_nothing)
 
-    async def check_context(self) -> CheckContext:
-        """Return what checks go by that is not in the database. A queue that cannot be asked has no letters to show."""
+    async def check_context(self, *, asks_queue: bool = True) -> CheckContext:
+        """Return what checks go by that is not in the database. A queue that is not asked has no letters
+        to show, nor has one that cannot be asked."""
         service, letters = self.service, self.service.crawl.dead_letters
         in_memory = service.store.commits is not None
         count = None
-        if letters is not None:
+        if letters is not None and asks_queue:
             with suppress(Unavailable, TimeoutError):
                 async with asyncio.timeout(QUEUE_TIMEOUT):
                     count = await letters.count()

@@ -40,6 +40,8 @@ BEAT = 15.0
 MOST_WAITING = 500
 AT_ONCE = 500
 MOST_STREAMS = 200
+#: Of one caller: nobody takes all of them.
+MOST_STREAMS_OF_ONE = 20
 #: A watcher that takes nothing for so long is gone.
 SEND_PATIENCE = 20.0
 
@@ -63,6 +65,7 @@ class Watcher:
     """One stream: what it still has to be sent, from `since` on. None is the end."""
 
     since: int
+    actor: str = ""
     waiting: asyncio.Queue[tuple[int, bytes] | None] = field(default_factory=lambda: asyncio.Queue(MOST_WAITING))
     is_late: bool = False
 
@@ -94,15 +97,17 @@ class Stream:
         self._closed = False
         self.position = 0
 
-    async def join(self) -> Watcher:
+    async def join(self, actor: str) -> Watcher:
         if len(self._watchers) >= MOST_STREAMS or self._closed:
             raise TooManyStreams
+        if sum(watcher.actor == actor for watcher in self._watchers) >= MOST_STREAMS_OF_ONE:
+            raise TooManyStreams(most=MOST_STREAMS_OF_ONE)
         if self._reading is None or self._reading.done():
             highest = (await self.session.ask(activity_span))[1]
             if self._reading is None or self._reading.done():
                 self.position = highest
                 self._reading = asyncio.create_task(self._read())
-        watcher = Watcher(self.position)
+        watcher = Watcher(self.position, actor)
         self._watchers.add(watcher)
         return watcher
 
@@ -213,7 +218,7 @@ router = APIRouter(tags=["events"], route_class=StrictRoute)
 )
 async def stream_events(
     request: Request,
-    _: Follower,
+    caller: Follower,
     last_event_id: Annotated[
         int | None, Header(ge=0, le=2**63 - 1, description="The last number seen: the stream goes on behind it.")
     ] = None,
@@ -223,7 +228,7 @@ async def stream_events(
 ) -> EventStream:
     """What happens, as it happens: runs, progress, deliveries, agents, cases, and what people do."""
     stream: Stream = request.app.state.stream
-    watcher = await stream.join()
+    watcher = await stream.join(caller.actor)
     still = _still(request, seconds)
     return EventStream(lambda: _frames(stream, watcher, last_event_id, still), lambda: stream.leave(watcher))
 

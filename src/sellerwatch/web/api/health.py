@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -41,6 +41,8 @@ T = TypeVar("T")
 
 #: A part that takes longer than this to answer is down.
 TIMEOUT = 5.0
+#: How old what other servers answered may be for a caller without a token.
+OUTSIDE_SECONDS = 10.0
 #: The scheduler looks every 10 s at least; after this long without a look it hangs.
 SCHEDULER_SILENT = 30.0
 
@@ -101,7 +103,7 @@ async def show_liveness() -> Health:
 
 async def _answer(request: Request, response: Response, find: Callable[[Parts], Awaitable[list[PartHealth]]]) -> Health:
     has_token = await caller_of(request) is not None
-    found = await find(parts_of(request))
+    found = await find(parts_of(request)) if has_token else await _find_for_anybody(request, find)
     is_up = all(finding.up for finding in found)
     if not is_up:
         response.status_code = 503
@@ -114,33 +116,51 @@ async def _answer(request: Request, response: Response, find: Callable[[Parts], 
     )
 
 
+async def _find_for_anybody(request: Request, find: Callable[[Parts], Awaitable[list[PartHealth]]]) -> list[PartHealth]:
+    """Return findings for a caller without a token: other servers are asked at most once in `OUTSIDE_SECONDS`, however
+    often anybody asks, because AWS takes money for each request."""
+    parts, state = parts_of(request), request.app.state
+    now = parts.clock.monotonic()
+    kept: tuple[float, Mapping[str, PartHealth]] = getattr(state, "outside", (-OUTSIDE_SECONDS, {}))
+    if now - kept[0] >= OUTSIDE_SECONDS or find is not find_all:
+        found = await find(parts)
+        if find is find_all:
+            state.outside = now, {one.name: one for one in found if one.name in parts.service.outside}
+        return found
+    return _joined([*await _service_parts(parts, asks_queue=False), *kept[1].values()])
+
+
 async def find_all(parts: Parts) -> list[PartHealth]:
     """Check every part of the service; nothing is cached."""
-    found, outside = await asyncio.gather(
-        _service(parts),
+    service_parts, outside = await asyncio.gather(
+        _service_parts(parts),
         asyncio.gather(*(_outside(name, check) for name, check in parts.service.outside.items())),
     )
-    revision, service = found
-    service_parts = [
+    return _joined([*service_parts, *outside])
+
+
+async def _service_parts(parts: Parts, *, asks_queue: bool = True) -> list[PartHealth]:
+    revision, service = await _service(parts, asks_queue=asks_queue)
+    return [
         PartHealth("database", service is not None),
         _schema(revision),
         *map(_part, service if service is not None else _unread(parts)),
+        *_own_loops(parts),
     ]
-    return _joined([*service_parts, *_own_loops(parts), *outside])
 
 
 async def find_own(parts: Parts) -> list[PartHealth]:
     """Check what this process needs for its own role."""
-    revision, service = await _service(parts)
+    revision, service = await _service(parts, asks_queue=False)
     disk = [part for part in service or () if part.name == "disk"]
     return _joined(
         [PartHealth("database", service is not None), _schema(revision), *map(_part, disk), *_own_loops(parts)]
     )
 
 
-async def _service(parts: Parts) -> tuple[str | None, list[ServicePart] | None]:
+async def _service(parts: Parts, *, asks_queue: bool = True) -> tuple[str | None, list[ServicePart] | None]:
     session = parts.session("health", "en")
-    check_context = await parts.check_context()
+    check_context = await parts.check_context(asks_queue=asks_queue)
     found = await _read(session.ask(read_service_parts, check_context), "the database")
     if found is None:
         return None, None

@@ -22,6 +22,8 @@ from sellerwatch.catalog.queries import MOST_BODIES, ProductFilter
 from sellerwatch.catalog.resync import ResyncChoice
 from sellerwatch.kernel.ids import ExecutionId, ItemNo
 from sellerwatch.kernel.views import CursorPageView
+from sellerwatch.operations import refresh
+from sellerwatch.operations.refresh import MOST_REFRESHED, RefreshView
 from sellerwatch.operations.reparse import ReparseView
 from sellerwatch.operations.reparse import reparse_products as reparse
 from sellerwatch.operations.resyncs import StartedResyncView, start_resync
@@ -103,6 +105,22 @@ async def resync_products(
     """
     choice = ResyncChoice() if body is None else ResyncChoice(seller_of(body.seller_id), utc(body.since))
     return await session.run(start_resync, choice, dry_run=dry_run)
+
+
+class RefreshBody(RequestModel):
+    item_nos: list[Annotated[int, Field(ge=1, le=ItemNo.LARGEST)]] = Field(
+        min_length=1, max_length=MOST_REFRESHED, examples=[[900000001]]
+    )
+
+
+@router.post("/refresh", status_code=202, responses=refusals(404, 409))
+async def refresh_products(session: AdminSession, body: RefreshBody, dry_run: DryRun = False) -> RefreshView:
+    """Read the detail and the options of single products again now, in a run of their own beside any other.
+
+    It uses the ordinary budget. A product that is unknown or deleted is refused, and with it all others.
+    """
+    items = [ItemNo(item_no) for item_no in body.item_nos]
+    return await session.run(refresh.refresh_products, items, session.rules, session.deadline, dry_run=dry_run)
 
 
 @router.get("/{itemNo}", responses=refusals(404))

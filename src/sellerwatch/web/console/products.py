@@ -15,11 +15,12 @@ from sellerwatch.catalog.product import NAMES, PARTS, PartName, ProductNotFound,
 from sellerwatch.catalog.product_views import ProductEventView, ProductView
 from sellerwatch.catalog.queries import ProductFilter
 from sellerwatch.kernel.ids import ExecutionId, ItemNo
+from sellerwatch.operations.refresh import RefreshView, refresh_products
 from sellerwatch.web.api.cursors import seller_of
 from sellerwatch.web.console import tables
-from sellerwatch.web.console.page_request import Viewer, one_of
-from sellerwatch.web.console.rendering import PageRoute, go, show, show_list
-from sellerwatch.web.console.tables import Columns, Filter, Table, seller_page
+from sellerwatch.web.console.page_request import Admin, Viewer, Visit, one_of
+from sellerwatch.web.console.rendering import PageRoute, ask_first, go, show, show_list
+from sellerwatch.web.console.tables import Columns, Filter, Sentence, Table, seller_page
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -129,6 +130,25 @@ def _short(value: Any) -> Any:
     if isinstance(value, list):
         return " › ".join(str(each.get("name", each)) if isinstance(each, Mapping) else str(each) for each in value)
     return f"{value[:LONGEST_VALUE]}…" if isinstance(value, str) and len(value) > LONGEST_VALUE else value
+
+
+@router.get("/products/{item_no}/refresh")
+async def confirm_refresh(item_no: int, visit: Admin) -> Response:
+    found = await _refresh(visit, item_no, dry_run=True)
+    sentences: list[Sentence] = [("refresh.what", {"n": found.tasks}), ("refresh.beside", {})]
+    back = f"/products/{item_no}"
+    return ask_first(visit, "refresh.title", "refresh.button", sentences, back, danger=False)
+
+
+@router.post("/products/{item_no}/refresh")
+async def refresh(item_no: int, visit: Admin) -> Response:
+    found = await _refresh(visit, item_no, dry_run=False)
+    return go(visit, f"/executions/{found.runs[0].execution_id}", "refresh.done")
+
+
+async def _refresh(visit: Visit, item_no: int, *, dry_run: bool) -> RefreshView:
+    wanted, operations = ItemNo.parse(item_no), visit.operations
+    return await operations.run(refresh_products, [wanted], operations.rules, operations.deadline, dry_run=dry_run)
 
 
 @router.get("/products/{item_no}/body/{part}")

@@ -19,7 +19,7 @@ Columns = Mapping[str, Callable[[T], "Cell"]]
 Sentence = tuple[str, Mapping[str, object]]
 
 #: A spreadsheet takes a text that begins so for a formula, and would run it.
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 #: How a state looks; the word beside the colour says the same.
 TONES = {

@@ -1,0 +1,119 @@
+"""The registry of what is unsafe to expose: what can be read of a deployment from its settings and files.
+
+Errors are what nobody should run within reach of others; warnings are for the rest. Each finding names its setting,
+what is wrong and how to mend it. `config check --deploy` shows all, and so does the log at a start on a public address.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from sellerwatch.kernel.wording import Problem
+from sellerwatch.reports.checks import Severity
+
+#: A secret with less than this can be guessed by who has something that it signed.
+LEAST_BITS = 100
+SHORTEST_SECRET = 32
+_OTHERS = 0o007
+
+
+@dataclass(frozen=True)
+class Connection:
+    """Another server. What goes to this machine itself stays in it."""
+
+    setting: str
+    host: str
+    is_encrypted: bool
+    is_here: bool
+
+
+@dataclass(frozen=True, repr=False)
+class ConfiguredSecret:
+    setting: str
+    value: str
+
+    @property
+    def bits(self) -> float:
+        """Return how many bits an attacker must guess at most, by how often each character occurs."""
+        counts, length = Counter(self.value), len(self.value)
+        return -sum(number * math.log2(number / length) for number in counts.values())
+
+
+@dataclass(frozen=True)
+class PrivateFile:
+    """A file with secrets. `is_ours`: this program made it."""
+
+    setting: str
+    path: str
+    mode: int
+    is_ours: bool
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """What the checks look at. `is_public`: the API listens on more than this machine."""
+
+    is_public: bool
+    has_trusted_proxies: bool
+    is_receiver_unsigned: bool
+    connections: Sequence[Connection] = ()
+    secrets: Sequence[ConfiguredSecret] = ()
+    files: Sequence[PrivateFile] = ()
+
+
+@dataclass(frozen=True)
+class DeployFinding:
+    severity: Severity
+    setting: str
+    problem: Problem
+
+
+def find_unsafe(deployment: Deployment) -> Sequence[DeployFinding]:
+    """Return what is unsafe to expose, errors first."""
+    found = [finding for check in DEPLOY_CHECKS for finding in check(deployment)]
+    return sorted(found, key=lambda finding: finding.severity is not Severity.ERROR)
+
+
+def _plaintext(deployment: Deployment) -> Iterator[DeployFinding]:
+    for each in deployment.connections:
+        if not each.is_encrypted and not each.is_here:
+            problem = Problem(f"plaintext_{each.setting.lower()}", {"host": each.host})
+            yield DeployFinding(Severity.ERROR, each.setting, problem)
+
+
+def _secrets(deployment: Deployment) -> Iterator[DeployFinding]:
+    for each in deployment.secrets:
+        if len(each.value) < SHORTEST_SECRET or each.bits < LEAST_BITS:
+            yield DeployFinding(
+                Severity.ERROR, each.setting, Problem("weak_secret", {"command": "openssl rand -base64 32"})
+            )
+
+
+def _front(deployment: Deployment) -> Iterator[DeployFinding]:
+    if deployment.is_public and not deployment.has_trusted_proxies:
+        yield DeployFinding(Severity.ERROR, "TRUSTED_PROXIES", Problem("no_front"))
+
+
+def _files(deployment: Deployment) -> Iterator[DeployFinding]:
+    for each in deployment.files:
+        if each.mode & _OTHERS:
+            severity = Severity.ERROR if each.is_ours else Severity.WARNING
+            problem = Problem("exposed_file", {"path": each.path, "mode": f"{each.mode:04o}"})
+            yield DeployFinding(severity, each.setting, problem)
+
+
+def _unsigned(deployment: Deployment) -> Iterator[DeployFinding]:
+    if deployment.is_receiver_unsigned:
+        yield DeployFinding(Severity.WARNING, "PRODUCT_SERVER_SECRET", Problem("unsigned"))
+
+
+DEPLOY_CHECKS: Sequence[Callable[[Deployment], Iterator[DeployFinding]]] = (
+    _plaintext,
+    _secrets,
+    _front,
+    _files,
+    _unsigned,
+)
