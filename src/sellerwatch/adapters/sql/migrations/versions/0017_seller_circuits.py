@@ -9,8 +9,8 @@ from sqlalchemy import inspect
 from sellerwatch.adapters.sql.migrations.tables import create_index, create_table, drop_index, drop_tables, unique
 from sellerwatch.adapters.sql.migrations.types import CODE, INT, SELLER, TEXT, TIME, UUID, may, need, row_id
 
-revision = "0016"
-down_revision = "0014"
+revision = "0017"
+down_revision = "0016"
 
 CHANNELS, CIRCUITS = "outbox_channels", "outbox_seller_circuits"
 OUTBOXES = ("product_outbox", "scheduler_outbox")
