@@ -12,7 +12,7 @@ from sellerwatch.kernel.paging import Cursor, Page
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import AttemptKey, Message, MessageStatus, OutboxKind
 from sellerwatch.outbox.receipt import Attempt, Receipt
-from sellerwatch.outbox.resend_ports import Resends, ResentEvents
+from sellerwatch.outbox.resend_ports import ResendTx
 from sellerwatch.outbox.seller_circuit import SellerCircuit
 from sellerwatch.oversight.ports import AuditTx
 
@@ -230,7 +230,7 @@ class OutboxQueries(Protocol):
         ...
 
 
-class OutboxTx(AuditTx, Protocol):
+class OutboxTx(ResendTx, AuditTx, Protocol):
     @property
     def product_outbox(self) -> Outbox: ...
 
@@ -247,12 +247,6 @@ class OutboxTx(AuditTx, Protocol):
 
     @property
     def attempts(self) -> Attempts: ...
-
-    @property
-    def resends(self) -> Resends: ...
-
-    @property
-    def resent_events(self) -> ResentEvents: ...
 
     def delivery_queue(self, kind: OutboxKind) -> DeliveryQueue: ...
 
