@@ -29,7 +29,7 @@ def asked(engine: Engine, ask: Callable[[Transaction], object]) -> list[str]:
         with recorded(database) as sent:
             ask(Transaction(database))
         nothing_of_it_is_kept.rollback()
-    finding = [statement for statement in sent if statement.split(None, 1)[0] in ("SELECT", "UPDATE", "DELETE")]
+    finding = [statement for statement in sent if statement.split(None, 1)[0] in ("SELECT", "UPDATE", "DELETE", "WITH")]
     return [statement for statement in finding if "last_insert_rowid" not in statement]
 
 

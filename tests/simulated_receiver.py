@@ -50,6 +50,6 @@ class SimulatedReceiver:
             return Receipt.of_silence(f"no answer within {self._read:g} s")
         await self._clock.sleep(answer.delay)
         if answer.fault is ConnectionFault.DROP:
-            return Receipt.of_silence("the connection was lost: Server disconnected")
+            return Receipt.of_silence("the connection was lost: Server disconnected", is_cut=True)
         asked = next((value for name, value in answer.headers if name == "retry-after"), None)
         return Receipt.of_answer(answer.status, answer.body, retry_after(asked, now, self._longest_wait))

@@ -25,7 +25,7 @@ from sellerwatch.kernel.clock import Clock
 from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import ExecutionId, Ids, ItemNo, ReplayableIds, SellerId, TaskId
 from sellerwatch.kernel.store import Commits
-from sellerwatch.outbox.message import Message
+from sellerwatch.outbox.message import Message, OutboxKind
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.schedule import Schedule
@@ -35,6 +35,13 @@ T = TypeVar("T")
 
 #: What the failed tasks of `add_run` failed of.
 ANSWERED_503 = a_failure()
+
+
+def due_messages(tx: Transaction, kind: OutboxKind, now: datetime, limit: int) -> list[Message]:
+    """The messages of all sellers that delivery would claim now, oldest first."""
+    queue = tx.delivery_queue(kind)
+    found = [message for seller_id in queue.waiting_sellers() for message in queue.due(now, seller_id, limit)]
+    return sorted(found, key=lambda message: (message.next_attempt_at, message.outbox_id))[:limit]
 
 
 class StoreWorld:

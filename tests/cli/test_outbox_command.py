@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests.builders import LATER, NOW, a_message, product_id, schedule_id, worker_id
+from tests.world import due_messages
 
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.outbox.channel import Channel
@@ -30,7 +31,7 @@ def held(world: CliWorld) -> CliWorld:
 
 
 def due(world: CliWorld) -> list[str]:
-    found = world.see(lambda tx: tx.delivery_queue(OutboxKind.PRODUCT).due(datetime(9999, 1, 1, tzinfo=UTC), 10))
+    found = world.see(lambda tx: due_messages(tx, OutboxKind.PRODUCT, datetime(9999, 1, 1, tzinfo=UTC), 10))
     return [message.outbox_id for message in found]
 
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 from tests.builders import worker_id
+from tests.world import due_messages
 
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.ids import SellerId
@@ -69,7 +70,7 @@ def test_what_the_scheduler_would_not_take_is_told_once_more(world: CliWorld) ->
     assert "no seller nobody" in refused(world("schedules", "retry", "nobody"), 1)
 
     def fail(tx: Transaction) -> None:
-        (message,) = tx.delivery_queue(OutboxKind.SCHEDULER).due(NOW, 10)
+        (message,) = due_messages(tx, OutboxKind.SCHEDULER, NOW, 10)
         tx.scheduler_outbox.move([message.send(worker_id()).refuse("no such bus")], NOW)
         schedule = tx.schedules.of_seller(SELLER)
         assert schedule is not None

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.agents.outages import answer_503
 from tests.builders import a_complete_product, a_product
+from tests.world import due_messages
 
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.marketplace_circuit import Endpoint
@@ -79,7 +80,7 @@ def test_registering_tells_the_scheduler_and_is_on_the_trail(world: CliWorld) ->
     assert (entry.action, entry.subject_type, entry.subject_id) == ("seller.register", "seller", SELLER)
     assert entry.before is None
     assert entry.after == {"name": NAME, "status": "ACTIVE", "interval": "rate(1 day)"}
-    due = world.see(lambda tx: tx.delivery_queue(OutboxKind.SCHEDULER).due(datetime.now(UTC), 10))
+    due = world.see(lambda tx: due_messages(tx, OutboxKind.SCHEDULER, datetime.now(UTC), 10))
     assert [message.event_type for message in due] == ["SCHEDULE_REGISTERED"]
 
 

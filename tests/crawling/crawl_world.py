@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 import orjson
 from tests.builders import DAY, HOUR, NOW, StoppedClock, a_failure, a_token, at, ids, worker_id
-from tests.world import StoreWorld, enter_worker
+from tests.world import StoreWorld, due_messages, enter_worker
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
@@ -181,7 +181,7 @@ class CrawlWorld(StoreWorld):
         now = self.now
 
         def work(tx: Transaction) -> int:
-            due = tx.delivery_queue(OutboxKind.PRODUCT).due(now, 1000)
+            due = due_messages(tx, OutboxKind.PRODUCT, now, 1000)
             tx.product_outbox.move([message.send(worker_id()).complete(now) for message in due], now)
             return len(due)
 

@@ -29,6 +29,7 @@ from sellerwatch.crawling.task import Task
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import Message
 from sellerwatch.outbox.resend import Resend
+from sellerwatch.outbox.seller_circuit import SellerCircuit
 from sellerwatch.schedules.schedule import Schedule
 from sellerwatch.sellers.seller import Seller
 
@@ -60,6 +61,7 @@ MACHINES: dict[type[Any], str] = {
     Resync: "test_resync_machine.py",
     Schedule: "test_seller_machine.py",
     Seller: "test_seller_machine.py",
+    SellerCircuit: "test_seller_circuit_machine.py",
     Task: "test_task_machine.py",
 }
 

@@ -27,6 +27,7 @@ from sellerwatch.outbox.message import Message, OutboxKind
 from sellerwatch.outbox.ports import OutboxTx, Receiver
 from sellerwatch.outbox.receipt import Receipt
 from sellerwatch.outbox.rules import DeliveryRules
+from sellerwatch.outbox.seller_circuit import SellerCircuit
 from sellerwatch.simulator.product_server import ServerBehaviour, ServerMode
 from sellerwatch.simulator.simulator import Simulator
 
@@ -35,6 +36,11 @@ T = TypeVar("T")
 SELLER = SellerId("seller_0001")
 SECRET = "whsec_cHJhY3Rpc2UgbWFrZXMgcGVyZmVjdA=="
 LAPSE = timedelta(seconds=30)
+
+
+def seller_of(number: int) -> SellerId:
+    """The seller of a product."""
+    return SellerId(f"seller_{1 + number // 1000:04}")
 
 
 @dataclass(frozen=True)
@@ -72,8 +78,25 @@ class Wire:
             self.flying.remove(message.subject_id)
 
 
+@dataclass
+class Failing:
+    """The receiver, which answers 500 to the events of some products or sellers, or hangs on them."""
+
+    wire: Wire
+    bad: set[str]
+    hangs: bool = False
+
+    async def deliver(self, message: Message, now: datetime) -> Receipt:
+        if not {message.subject_id, message.seller_id} & self.bad:
+            return await self.wire.deliver(message, now)
+        self.wire.sent.append(Sent(message.outbox_id, message.item_no, message.payload, now))
+        await self.wire.clock.sleep(5.0 if self.hangs else self.wire.latency)
+        return Receipt.of_silence("no answer within 5 s") if self.hangs else Receipt.of_answer(500, b"a bug of theirs")
+
+
 class DeliveryWorld(StoreWorld):
-    """Products are numbers from 1; each event of one changes its stock, as a catalogue would report it."""
+    """Products are numbers from 1, the first 1,000 of one seller, each further 1,000 of another; each event of one
+    changes its stock, as a catalogue would report it."""
 
     clock: VirtualClock
 
@@ -83,10 +106,11 @@ class DeliveryWorld(StoreWorld):
         clock = VirtualClock(self.loop)
         super().__init__(store, clock, Ids(clock, self.rng))
         self.workers = 0
+        self.heard: list[Notice] = []
         self.simulator = Simulator(seed=seed, sellers=1, products=1, secret=SECRET)
         self.server = self.simulator.product_server
         self.wire = Wire(SimulatedReceiver(self.simulator, self.clock, (SECRET,)), self.clock)
-        self.products = {number: ProductId.generate(self.ids) for number in range(1, 400)}
+        self.products: dict[int, ProductId] = {}
         self.versions: dict[int, int] = {}
 
     def play(self, scenario: Coroutine[Any, Any, T]) -> T:
@@ -123,17 +147,19 @@ class DeliveryWorld(StoreWorld):
 
     def _event(self, number: int) -> Message:
         outbox_id, item_no, now = OutboxId.generate(self.ids), ItemNo(900_000_000 + number), self.clock.now()
+        product_id, seller_id = self.products.get(number) or ProductId.generate(self.ids), seller_of(number)
+        self.products[number] = product_id
         before = self.versions.get(number, 0)
         version = self.versions[number] = before + 1
         kind = "PRODUCT_UPDATED" if before else "PRODUCT_CREATED"
         changes = [FieldChange("stock", before, version)] if before else []
-        data = {"itemNo": item_no, "sellerId": SELLER, "name": "반팔 티셔츠 🧵", "stock": version}
+        data = {"itemNo": item_no, "sellerId": seller_id, "name": "반팔 티셔츠 🧵", "stock": version}
         return Message(
             outbox_id=outbox_id,
-            subject_id=self.products[number],
-            seller_id=SELLER,
+            subject_id=product_id,
+            seller_id=seller_id,
             event_type=kind,
-            payload=event_body(outbox_id, kind, item_no, SELLER, version, now, changes, data_json(data)),
+            payload=event_body(outbox_id, kind, item_no, seller_id, version, now, changes, data_json(data)),
             created_at=now,
             next_attempt_at=now,
             item_no=item_no,
@@ -149,6 +175,12 @@ class DeliveryWorld(StoreWorld):
             return list(tx.product_outbox.get_many(ids))
 
         return await self.read(work)
+
+    async def messages_waiting(self) -> int:
+        return sum(message.status == "WAITING" for message in await self.messages())
+
+    async def circuits(self) -> dict[SellerId, SellerCircuit]:
+        return dict(await self.read(lambda tx: tx.seller_circuits.of(OutboxKind.PRODUCT)))
 
     async def channel(self) -> Channel:
         return await self.read(lambda tx: tx.channels.get(OutboxKind.PRODUCT))

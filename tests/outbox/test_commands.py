@@ -18,7 +18,7 @@ from tests.builders import (
     worker_id,
 )
 from tests.conftest import ENGINES
-from tests.world import StoreWorld
+from tests.world import StoreWorld, due_messages
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
@@ -68,7 +68,7 @@ async def trail(store: SqlStore) -> list[AuditEntry]:
 
 
 async def due(store: SqlStore) -> list[str]:
-    return [m.outbox_id for m in await store.read(lambda tx: tx.delivery_queue(OutboxKind.PRODUCT).due(LATER, 10_000))]
+    return [m.outbox_id for m in await store.read(lambda tx: due_messages(tx, OutboxKind.PRODUCT, LATER, 10_000))]
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ class FailingScheduleWorld(StoreWorld):
         await self.transact_with_ids(lambda tx, ids: seller_commands.stop_crawling(tx, SELLER, a_context(NOW, ids)))
 
         def work(tx: Transaction) -> None:
-            (first,) = tx.delivery_queue(OutboxKind.SCHEDULER).due(NOW, 10)
+            (first,) = due_messages(tx, OutboxKind.SCHEDULER, NOW, 10)
             tx.scheduler_outbox.move([first.send(worker_id()).refuse("no such bus")], NOW)
             schedule = tx.schedules.of_seller(SELLER)
             assert schedule is not None
@@ -175,7 +175,7 @@ async def test_where_the_messages_were_discarded_a_new_one_tells_how_the_schedul
 
     def give_up(tx: Transaction) -> None:
         outbox_commands.move_chosen(tx, a_context(), MessageAction.DISCARD, SCHEDULER, MessageFilter())
-        (second,) = tx.delivery_queue(OutboxKind.SCHEDULER).due(NOW, 10)
+        (second,) = due_messages(tx, OutboxKind.SCHEDULER, NOW, 10)
         tx.scheduler_outbox.move([second.send(worker_id()).refuse("no").discard()], NOW)
 
     await inline_store.transact(give_up)

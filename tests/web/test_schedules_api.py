@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 from tests.builders import NOW, SELLER, seller_id, worker_id
+from tests.world import due_messages
 
 from sellerwatch.adapters.sql import paging
 from sellerwatch.adapters.sql.transaction import Transaction
@@ -45,7 +46,7 @@ async def test_a_schedule_that_could_not_be_told_is_told_once_more(world: ApiWor
     assert (nothing.status, nothing.json["errorCode"]) == (409, "NOTHING_TO_TELL")
 
     def refuse(tx: Transaction) -> None:
-        due = tx.delivery_queue(OutboxKind.SCHEDULER).due(NOW, 10)
+        due = due_messages(tx, OutboxKind.SCHEDULER, NOW, 10)
         tx.scheduler_outbox.move([message.send(worker_id()).refuse("없는 규칙") for message in due], NOW)
 
     await world.transact(refuse)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         MessageDetailView,
         MessageView,
         OutboxView,
+        RefusedSellerView,
     )
 
 #: Sellers shown by a dry run, those with the most messages first.
@@ -115,6 +116,8 @@ def show_outbox(outbox: OutboxView, text: Texts) -> None:
             (text("status.lag"), lag),
             *((text(f"status.{name}"), f"{outbox.counts[status]:,}") for status, name in names.items()),
             (text("status.held"), text("status.held_behind", n=outbox.held)),
+            (text("status.tried"), text("status.tried_before", n=outbox.tried)),
+            *((text("status.refused"), _refused(each, text)) for each in outbox.refused_sellers),
         ]
     )
 
@@ -124,6 +127,11 @@ def say_dry_run(counts: MovedMessagesView, action: MessageAction, text: Texts) -
     sellers = sorted(counts.by_seller.items(), key=lambda entry: -entry[1])[:MOST_SELLERS]
     for name, number in [*counts.by_type.items(), *sellers]:
         say(text("count", name=name, n=number), "dim")
+
+
+def _refused(seller: RefusedSellerView, text: Texts) -> str:
+    probe, when = _from_now(seller.not_before, text), text.ago(seller.refused_since)
+    return text("status.refused_since", seller=seller.seller_id, when=when, reason=seller.reason, probe=probe)
 
 
 def _sending(channel: ChannelView, text: Texts) -> str:

@@ -115,6 +115,7 @@ def delivery_rules(settings: Settings) -> DeliveryRules:
         grace=4.0,
         per_second=settings.outbox_requests_per_second,
         failures=settings.outbox_circuit_failures,
+        probes=settings.outbox_probes,
         opened=Backoff(
             settings.outbox_circuit_open_seconds,
             max(settings.outbox_circuit_open_seconds, settings.outbox_interval_seconds),

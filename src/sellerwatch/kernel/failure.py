@@ -75,6 +75,7 @@ class FailureCode(StrEnum):
     START_OVERDUE = "START_OVERDUE"
     OUTBOX_PAUSED = "OUTBOX_PAUSED"
     RECEIVER_AWAY = "RECEIVER_AWAY"
+    SELLER_REFUSED = "SELLER_REFUSED"
     EVENTS_WAIT = "EVENTS_WAIT"
     # Our own.
     INTERNAL = "INTERNAL"
@@ -119,6 +120,7 @@ BLAME: Mapping[FailureCode, Blame] = {
     FailureCode.START_OVERDUE: Blame.OURSELVES,
     FailureCode.OUTBOX_PAUSED: Blame.PERSON,
     FailureCode.RECEIVER_AWAY: Blame.RECEIVER,
+    FailureCode.SELLER_REFUSED: Blame.RECEIVER,
     FailureCode.EVENTS_WAIT: Blame.RECEIVER,
     FailureCode.INTERNAL: Blame.OURSELVES,
     FailureCode.RECORDED: Blame.OURSELVES,

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 from sellerwatch.kernel.bulk import BulkResultView, RefusedView, handle_each, refused_views
+from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.ids import OutboxId
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.views import About
@@ -110,8 +111,17 @@ def pause(
 
 
 def resume(tx: OutboxTx, context: OperationContext, kind: OutboxKind, dry_run: bool = False) -> ChannelView:
-    """Send again. Where the circuit is open, one message is sent at once as a probe."""
-    return _change_channel(tx, context, kind, "resume", lambda c: c.resume(context.now), None, dry_run)
+    """Send again. Where the circuit of the receiver or of a seller is open, probes are sent at once."""
+    refused = [each for each in tx.seller_circuits.of(kind).values() if each.state is not CircuitState.CLOSED]
+
+    def change(channel: Channel) -> Channel:
+        is_stopped = channel.is_paused or channel.state is CircuitState.OPEN
+        return channel.resume(context.now) if is_stopped or not refused else channel
+
+    resumed = _change_channel(tx, context, kind, "resume", change, None, dry_run)
+    if not dry_run:
+        tx.seller_circuits.save([each.resume(context.now) for each in refused], context.now)
+    return resumed
 
 
 def _moved(message: Message, action: MessageAction, context: OperationContext) -> Message:

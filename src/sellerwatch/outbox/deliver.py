@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from sellerwatch.kernel.activity import Activity
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import Clock
 from sellerwatch.kernel.errors import Failed
-from sellerwatch.kernel.ids import OutboxId, WorkerId
+from sellerwatch.kernel.ids import OutboxId, SellerId, WorkerId
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.store import Store
 from sellerwatch.outbox.delivery_transaction import (
@@ -28,6 +29,7 @@ from sellerwatch.outbox.delivery_transaction import (
     DeliveryOutcome,
     DeliveryStep,
     Recorded,
+    Request,
     record_and_claim,
     record_outcomes,
     recover,
@@ -45,6 +47,8 @@ STOPPED_CHECK = 5.0
 GATHER_SECONDS = 0.01
 #: How often at most the activity feed gets the number of delivered messages.
 REPORT_EVERY = timedelta(seconds=1)
+#: How often at least the sellers with due messages are looked for, in seconds: one's flood hides no other for longer.
+LOOK_EVERY = 1.0
 _AFTER_FAILED_TRANSACTION = Backoff(first=1.0, longest=30.0)
 _RULES = DeliveryRules()
 
@@ -62,11 +66,12 @@ class _Reported:
 
 
 @dataclass(frozen=True)
-class _Request:
+class _Sending:
     claimed: Message
     task: asyncio.Task[None]
     began_at: datetime
     began: float
+    cut: Request | None = None
 
 
 def _no_consequences(_tx: OutboxTx, _recorded: Sequence[Message], _now: datetime) -> Sequence[Notice]:
@@ -108,11 +113,13 @@ class Delivery(Generic[TxT]):
         self._consequences = consequences
         self._alert = alert
         self._wake = asyncio.Event()
-        self._requests: dict[OutboxId, _Request] = {}
+        self._requests: dict[OutboxId, _Sending] = {}
         self._outcomes: list[DeliveryOutcome] = []
         self._unrecorded: list[DeliveryOutcome] = []
         self._claim_outcome_unknown = True
         self._failed_transactions = 0
+        self._sellers: Sequence[SellerId] = ()
+        self._look_at = 0.0
         self.delivered = 0
         self.retried = 0
         self.failed = 0
@@ -120,6 +127,7 @@ class Delivery(Generic[TxT]):
 
     def nudge(self) -> None:
         """Look for due messages now. Call it on the loop's own thread, after the commit that wrote them."""
+        self._look_at = 0.0
         self._wake.set()
 
     @property
@@ -219,6 +227,9 @@ class Delivery(Generic[TxT]):
             return _AFTER_FAILED_TRANSACTION.wait(self._failed_transactions, self._rng).total_seconds()
         self._claim_outcome_unknown = False
         self._failed_transactions = 0
+        self._sellers = step.sellers
+        if step.has_looked:
+            self._look_at = self._clock.monotonic() + LOOK_EVERY
         if activity is not None:
             self._reported = _Reported(self.delivered, self.failed, now)
         self._count(step.recorded)
@@ -229,7 +240,11 @@ class Delivery(Generic[TxT]):
     def _capacity(self) -> Capacity:
         slots = min(self._rules.concurrency - len(self._requests), self._rules.batch)
         known = frozenset((*self._requests, *(outcome.claimed.outbox_id for outcome in self._unrecorded)))
-        return Capacity(self._worker_id, slots, known if self._claim_outcome_unknown or not known else None)
+        busy = Counter(request.claimed.seller_id for request in self._requests.values())
+        sellers = self._sellers if self._clock.monotonic() < self._look_at else None
+        return Capacity(
+            self._worker_id, slots, known if self._claim_outcome_unknown or not known else None, busy, sellers
+        )
 
     def _activity(self) -> Activity | None:
         """Return the counts since the last report, at most once a second."""
@@ -250,11 +265,13 @@ class Delivery(Generic[TxT]):
         is_reported = (self.delivered, self.failed) == (self._reported.delivered, self._reported.failed)
         if step.check_at is None and not is_reported:
             waits.append(REPORT_EVERY.total_seconds())
-        if step.check_at is None and not step.queue_drained and len(self._requests) < self._rules.concurrency:
+        if not step.has_looked and step.check_at is None:
+            waits.append(LOOK_EVERY)
+        if step.check_at is None and step.more_due and len(self._requests) < self._rules.concurrency:
             waits.append(0.0)
-        next_at = step.check_at or (step.next_due if step.queue_drained else None)
-        if next_at is not None:
-            waits.append(max((next_at - self._clock.now()).total_seconds(), 0.0))
+        for next_at in (step.check_at, step.next_due):
+            if next_at is not None:
+                waits.append(max((next_at - self._clock.now()).total_seconds(), 0.0))
         return min(waits, default=None)
 
     def _start(self, message: Message, receiver: Receiver) -> None:
@@ -263,24 +280,37 @@ class Delivery(Generic[TxT]):
             # Our heartbeat was late, the message was taken from us and claimed again: send it only once at a time.
             stale.task.cancel()
         task = asyncio.create_task(self._send(message, receiver))
-        self._requests[message.outbox_id] = _Request(message, task, self._clock.now(), self._clock.monotonic())
+        self._requests[message.outbox_id] = _Sending(message, task, self._clock.now(), self._clock.monotonic())
 
     async def _send(self, message: Message, receiver: Receiver) -> None:
-        try:
-            receipt = await receiver.deliver(message, self._clock.now())
-        except Exception as error:
-            log.exception("a receiver raised instead of answering", extra={"outbox_id": message.outbox_id})
-            receipt = Receipt.of_silence(f"the sender itself failed: {type(error).__name__}")
-        request = self._requests.get(message.outbox_id)
-        if request is not None and request.claimed is message:
+        """Send once; once more at once where the connection was lost: the key makes a repetition harmless."""
+        receipt = await self._ask(message, receiver)
+        sending = self._requests.get(message.outbox_id)
+        if receipt.is_cut and sending is not None and sending.claimed is message:
+            cut = self._request(sending, receipt)
+            repeated = replace(sending, began_at=self._clock.now(), began=self._clock.monotonic(), cut=cut)
+            self._requests[message.outbox_id] = repeated
+            receipt = await self._ask(message, receiver)
+            sending = self._requests.get(message.outbox_id)
+        if sending is not None and sending.claimed is message:
             del self._requests[message.outbox_id]
-            self._outcomes.append(self._outcome(request, receipt))
+            self._outcomes.append(self._outcome(sending, receipt))
             self._wake.set()
 
-    def _outcome(self, request: _Request, receipt: Receipt | None) -> DeliveryOutcome:
-        took = round((self._clock.monotonic() - request.began) * 1000)
+    async def _ask(self, message: Message, receiver: Receiver) -> Receipt:
+        try:
+            return await receiver.deliver(message, self._clock.now())
+        except Exception as error:
+            log.exception("a receiver raised instead of answering", extra={"outbox_id": message.outbox_id})
+            return Receipt.of_silence(f"the sender itself failed: {type(error).__name__}")
+
+    def _request(self, sending: _Sending, receipt: Receipt | None) -> Request:
+        return Request(receipt, sending.began_at, round((self._clock.monotonic() - sending.began) * 1000))
+
+    def _outcome(self, sending: _Sending, receipt: Receipt | None) -> DeliveryOutcome:
         seed = self._rng.getrandbits(32)
-        return DeliveryOutcome(request.claimed, receipt, request.began_at, self._clock.now(), took, seed)
+        request = self._request(sending, receipt)
+        return DeliveryOutcome(sending.claimed, request, self._clock.now(), seed, sending.cut)
 
     async def _record_singly(self, outcomes: Sequence[DeliveryOutcome]) -> None:
         """Record each outcome in its own transaction, so that one bad message does not stop the others. What cannot be

@@ -12,7 +12,8 @@ from sellerwatch.kernel.paging import Cursor, Page
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import AttemptKey, Message, MessageStatus, OutboxKind
 from sellerwatch.outbox.receipt import Attempt, Receipt
-from sellerwatch.outbox.resend_ports import Resends, ResentEvents
+from sellerwatch.outbox.resend_ports import ResendTx
+from sellerwatch.outbox.seller_circuit import SellerCircuit
 from sellerwatch.oversight.ports import AuditTx
 
 
@@ -75,16 +76,16 @@ class Outbox(Protocol):
 class DeliveryQueue(Protocol):
     """The messages of one outbox, for the sender: what is due, and what is being sent by which worker."""
 
-    def due(self, now: datetime, limit: int) -> Sequence[Message]:
-        """Return WAITING messages that are due and first of their subject, oldest first.
+    def due(self, now: datetime, seller_id: SellerId, limit: int) -> Sequence[Message]:
+        """Return WAITING messages of a seller that are due and first of their subject, oldest first.
 
         A message is first when no earlier one of its subject is WAITING, SENDING or FAILED: a FAILED one holds all
         behind it until an operator replays or discards it.
         """
         ...
 
-    def next_due(self) -> datetime | None:
-        """Return when the next message that is first of its subject becomes due."""
+    def waiting_sellers(self) -> Mapping[SellerId, datetime]:
+        """Return the sellers with WAITING messages, and when the next of each that is first of its subject is due."""
         ...
 
     def current_attempts(self, outbox_ids: Sequence[OutboxId]) -> Mapping[OutboxId, AttemptKey]:
@@ -123,6 +124,20 @@ class Channels(Protocol):
     def save(self, channel: Channel, now: datetime) -> None: ...
 
 
+class SellerCircuits(Protocol):
+    """The circuits of sellers whose messages failed since one was last accepted."""
+
+    def of(self, kind: OutboxKind) -> Mapping[SellerId, SellerCircuit]: ...
+
+    def save(self, circuits: Sequence[SellerCircuit], now: datetime) -> None:
+        """Write these; one with nothing to remember is deleted."""
+        ...
+
+    def forget_idle(self, kind: OutboxKind) -> int:
+        """Delete those of sellers without a message to send, and return how many."""
+        ...
+
+
 class Attempts(Protocol):
     """The log of attempts to deliver."""
 
@@ -134,6 +149,10 @@ class Attempts(Protocol):
 
     def count(self, outbox_ids: Sequence[OutboxId]) -> Mapping[OutboxId, int]:
         """Count the attempts of each of these messages that had any."""
+        ...
+
+    def last_ended(self, outbox_ids: Sequence[OutboxId]) -> Mapping[OutboxId, datetime]:
+        """Return when the last attempt of each of these messages ended that had any."""
         ...
 
     def forget(self, before: datetime, limit: int) -> int:
@@ -165,11 +184,12 @@ class MessageCounts:
 
 @dataclass(frozen=True)
 class OutboxCounts:
-    """An outbox in numbers. `held` wait behind a FAILED message; `oldest_at` is when the oldest WAITING message that
-    is not held was made."""
+    """An outbox in numbers. `held` wait behind a FAILED message; `tried` are WAITING and were sent before; `oldest_at`
+    is when the oldest WAITING message that is not held was made."""
 
     by_status: Mapping[MessageStatus, int]
     held: int
+    tried: int
     oldest_at: datetime | None
 
 
@@ -210,7 +230,7 @@ class OutboxQueries(Protocol):
         ...
 
 
-class OutboxTx(AuditTx, Protocol):
+class OutboxTx(ResendTx, AuditTx, Protocol):
     @property
     def product_outbox(self) -> Outbox: ...
 
@@ -223,13 +243,10 @@ class OutboxTx(AuditTx, Protocol):
     def channels(self) -> Channels: ...
 
     @property
+    def seller_circuits(self) -> SellerCircuits: ...
+
+    @property
     def attempts(self) -> Attempts: ...
-
-    @property
-    def resends(self) -> Resends: ...
-
-    @property
-    def resent_events(self) -> ResentEvents: ...
 
     def delivery_queue(self, kind: OutboxKind) -> DeliveryQueue: ...
 

@@ -106,6 +106,16 @@ class ChannelCircuitView(View):
 
 
 @dataclass(frozen=True)
+class RefusedSellerView(View):
+    """A seller whose messages the receiver does not accept, while it accepts those of others."""
+
+    seller_id: Annotated[str, About(example="seller_12345")]
+    refused_since: datetime
+    not_before: Annotated[datetime | None, About("When some of its messages are next sent as probes.")]
+    reason: str | None
+
+
+@dataclass(frozen=True)
 class ChannelView(View):
     """Whether an outbox sends."""
 
@@ -126,6 +136,10 @@ class OutboxView(ChannelView):
 
     counts: Mapping[MessageStatus, int]
     held: Annotated[int, About("How many wait behind a FAILED message.")]
+    tried: Annotated[
+        int, About("WAITING messages that were sent before. While the circuit is open none of them was accepted.")
+    ]
+    refused_sellers: Sequence[RefusedSellerView]
     lag_seconds: Annotated[float, About("Age of the oldest message that waits and is not held.", 1.25)]
     oldest_waiting_at: datetime | None
 
@@ -245,6 +259,12 @@ def _outbox_queries(tx: OutboxTx, kind: OutboxKind, now: datetime) -> OutboxView
         **_channel_fields(tx.channels.get(kind)),
         counts={status: counts.by_status.get(status, 0) for status in MessageStatus},
         held=counts.held,
+        tried=counts.tried,
+        refused_sellers=[
+            RefusedSellerView(each.seller_id, each.opened_at, each.not_before, each.reason)
+            for each in tx.seller_circuits.of(kind).values()
+            if each.opened_at is not None
+        ],
         lag_seconds=round(lag, 3),
         oldest_waiting_at=counts.oldest_at,
     )

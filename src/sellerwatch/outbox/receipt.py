@@ -14,6 +14,8 @@ LONGEST_ANSWER = 500
 _OK = range(200, 300)
 _CLIENT_ERRORS = range(400, 500)
 _WORTH_REPEATING = frozenset({408, 429})
+#: With these statuses a Retry-After is about the whole receiver, not about one message.
+_WHOLE_RECEIVER = frozenset({429, 503})
 
 
 class DeliveryVerdict(StrEnum):
@@ -27,13 +29,20 @@ class DeliveryVerdict(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Receipt:
     """The receiver's answer to one attempt. `wait` is its Retry-After; `status` is None when it did not answer;
-    `answer` is the beginning of its body."""
+    `answer` is the beginning of its body. `is_cut`: the connection was there and ended before the answer, which the
+    same request made again at once may well get."""
 
     verdict: DeliveryVerdict
     status: int | None = None
     problem: str = ""
     wait: timedelta | None = None
     answer: str = ""
+    is_cut: bool = False
+
+    @property
+    def asks_for_rest(self) -> bool:
+        """Whether the receiver wants nothing at all for a while."""
+        return self.wait is not None and self.status in _WHOLE_RECEIVER
 
     @classmethod
     def of_answer(cls, status: int, body: bytes, wait: timedelta | None = None) -> Receipt:
@@ -46,10 +55,10 @@ class Receipt:
         return cls(verdict, status, f"answered {status}: {kept}".removesuffix(": "), asked, kept)
 
     @classmethod
-    def of_silence(cls, problem: str) -> Receipt:
+    def of_silence(cls, problem: str, *, is_cut: bool = False) -> Receipt:
         """Return the receipt of an attempt without an answer. The message may have arrived; the same key on the next
         attempt makes that harmless."""
-        return cls(DeliveryVerdict.RETRY, None, _readable(problem.encode("utf-8", "replace")))
+        return cls(DeliveryVerdict.RETRY, None, _readable(problem.encode("utf-8", "replace")), is_cut=is_cut)
 
 
 @dataclass(frozen=True, slots=True)

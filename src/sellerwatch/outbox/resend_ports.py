@@ -65,3 +65,11 @@ class ResentEvents(Protocol):
     def forget(self, before: datetime, limit: int) -> int:
         """Delete at most `limit` tries made before then, of resends that are over; return how many."""
         ...
+
+
+class ResendTx(Protocol):
+    @property
+    def resends(self) -> Resends: ...
+
+    @property
+    def resent_events(self) -> ResentEvents: ...

@@ -158,7 +158,7 @@ def _messages(
 
 
 def _spend(channel: Channel, messages: Sequence[Message], rules: DeliveryRules, now: datetime) -> Channel:
-    return channel.send(tuple(message.outbox_id for message in messages), rules, now)
+    return channel.send(len(messages), rules, now)
 
 
 def _accepted_at(tx: OutboxTx, resend: Resend, outcomes: Sequence[ResendOutcome]) -> datetime | None:

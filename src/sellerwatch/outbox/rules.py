@@ -16,9 +16,10 @@ _BETWEEN_PROBES = Backoff(first=30.0, longest=300.0)
 class DeliveryRules:
     """`interval`: how often the table is read when nothing wakes the loop; `grace`: how long a stop waits for answers.
 
-    Both are in seconds. `failures` in a row open the receiver's circuit for the back-off `opened`; another probe is
-    sent when one has no answer after `patience`, which is longer than any request lasts. `per_second` limits how many
-    messages all processes send together; `concurrency` limits one process."""
+    Both are in seconds. `failures` in a row open the receiver's circuit, or one seller's, for the back-off `opened`; up
+    to `probes` messages then find out whether it can be closed, and others follow when they have no answer after
+    `patience`, which is longer than any request lasts. `per_second` limits how many messages all processes send
+    together; `concurrency` limits one process."""
 
     concurrency: int = 20
     batch: int = 100
@@ -28,5 +29,11 @@ class DeliveryRules:
     grace: float = 6.0
     per_second: float | None = None
     failures: int = 5
+    probes: int = 5
     opened: Backoff = _BETWEEN_PROBES
     patience: timedelta = timedelta(seconds=60)
+
+    @property
+    def most_of_a_seller(self) -> int:
+        """How many messages of one seller a process sends at a time: slow answers to them leave slots for others."""
+        return max(1, self.concurrency * 3 // 4)

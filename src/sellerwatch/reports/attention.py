@@ -86,6 +86,10 @@ ACTIONS: Mapping[AttentionKind, Sequence[tuple[str, str, str]]] = {
         _OUTBOX_STATUS,
         ("sellerwatch outbox resume", "POST /api/v1/outbox/resume", "/outbox"),
     ],
+    AttentionKind.REFUSED_SELLERS: [
+        _OUTBOX_STATUS,
+        ("sellerwatch outbox resume", "POST /api/v1/outbox/resume", "/outbox"),
+    ],
     AttentionKind.ENDPOINTS_AWAY: [_MARKETPLACE],
     AttentionKind.POOL_BREAKER: [
         _AGENTS,

@@ -41,6 +41,7 @@ class AttentionKind(StrEnum):
     NO_WORKER = "no_worker"
     NO_SCHEDULER = "no_scheduler"
     RECEIVER_AWAY = "receiver_away"
+    REFUSED_SELLERS = "refused_sellers"
     ENDPOINTS_AWAY = "endpoints_away"
     POOL_BREAKER = "pool_breaker"
     FAILED_EVENTS = "failed_events"
@@ -194,6 +195,16 @@ def _receiver(look: ServiceState) -> Iterator[Finding]:
         yield Finding(AttentionKind.RECEIVER_AWAY, 1, cause)
 
 
+def _refused_sellers(look: ServiceState) -> Iterator[Finding]:
+    """One finding: its cause is the newest."""
+    refused = sorted(look.refused_sellers, key=lambda each: each.opened_at or look.now)
+    if refused:
+        newest = refused[-1]
+        since, reason = newest.opened_at or look.now, newest.reason or ""
+        cause = Failure.of(FailureCode.SELLER_REFUSED, since, seller=newest.seller_id, detail=reason)
+        yield Finding(AttentionKind.REFUSED_SELLERS, len(refused), cause, [each.seller_id for each in refused])
+
+
 def _endpoints(look: ServiceState) -> Iterator[Finding]:
     """One finding, whatever each endpoint says: it is one marketplace that is away. Its cause is the newest."""
     away = sorted(look.marketplace.away, key=lambda each: each.since or look.now)
@@ -237,7 +248,8 @@ def _is_stuck(look: ServiceState) -> bool:
 
 
 def _stuck_events(look: ServiceState) -> Iterator[Finding]:
-    is_explained = look.channel.is_paused or look.channel.state is not CircuitState.CLOSED
+    is_stopped = look.channel.is_paused or look.channel.state is not CircuitState.CLOSED
+    is_explained = is_stopped or bool(look.refused_sellers)
     yield from _some(AttentionKind.STUCK_EVENTS, _undelivered(look) if _is_stuck(look) and not is_explained else 0)
 
 
@@ -390,7 +402,14 @@ CHECKS: Sequence[Check] = (
         is_down=lambda look: look.health.breaker == CircuitState.OPEN,
         details=lambda look: {"state": look.health.breaker},
     ),
-    Check("the receiver's circuit", _receiver, explains=frozenset({FailureCode.RECEIVER_AWAY})),
+    Check(
+        "the receiver's circuit",
+        _receiver,
+        explains=frozenset({FailureCode.RECEIVER_AWAY, FailureCode.SELLER_REFUSED}),
+    ),
+    Check(
+        "the circuits of sellers at the receiver", _refused_sellers, explains=frozenset({FailureCode.SELLER_REFUSED})
+    ),
     Check(
         "the pause of the outbox",
         lambda look: _some(AttentionKind.OUTBOX_PAUSED, int(look.channel.is_paused)),

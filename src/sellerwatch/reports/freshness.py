@@ -356,4 +356,8 @@ def _why_undelivered(tx: FreshnessTx, seller: SellerFreshness, now: datetime) ->
         return Failure.of(
             FailureCode.RECEIVER_AWAY, channel.opened_at or now, events=waiting, detail=channel.reason or ""
         )
+    circuit = tx.seller_circuits.of(OutboxKind.PRODUCT).get(seller.timing.seller_id)
+    if circuit is not None and circuit.opened_at is not None:
+        detail = circuit.reason or ""
+        return Failure.of(FailureCode.SELLER_REFUSED, circuit.opened_at, seller=circuit.seller_id, detail=detail)
     return Failure.of(FailureCode.EVENTS_WAIT, now, events=waiting)

@@ -12,11 +12,13 @@ from sellerwatch.agents.agent_status import AgentDetails
 from sellerwatch.agents.limits import Limits, PoolRules
 from sellerwatch.agents.marketplace_status import MarketplaceStatus, marketplace_status
 from sellerwatch.crawling.execution import Execution
+from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import OutboxKind
+from sellerwatch.outbox.seller_circuit import SellerCircuit
 from sellerwatch.reports.dashboard import Needs, SellerTimes
 from sellerwatch.reports.freshness import SellerFreshness, causes_of, freshness_of
 from sellerwatch.reports.ports import ReportsTx
@@ -75,6 +77,12 @@ class ServiceState:
     def channel(self) -> Channel:
         """Of the events of products."""
         return self.tx.channels.get(OutboxKind.PRODUCT)
+
+    @cached_property
+    def refused_sellers(self) -> Sequence[SellerCircuit]:
+        """The sellers whose events the receiver does not accept, while it accepts those of others."""
+        circuits = self.tx.seller_circuits.of(OutboxKind.PRODUCT).values()
+        return [each for each in circuits if each.state is not CircuitState.CLOSED]
 
     @cached_property
     def agents(self) -> Sequence[AgentDetails]:

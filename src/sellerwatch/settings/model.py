@@ -178,10 +178,13 @@ class Settings(BaseModel):
         None, description="Events a second to the product server, over all processes; none: no limit."
     )
     outbox_circuit_failures: Positive = Field(
-        5, description="Failures in a row that stop sending until a probe succeeds."
+        5, description="Failures in a row that stop sending, or one seller's events, until a probe succeeds."
     )
     outbox_circuit_open_seconds: Seconds = Field(
-        30, description="Wait before that probe; doubles up to OUTBOX_INTERVAL_SECONDS."
+        30, description="Wait before those probes; doubles up to OUTBOX_INTERVAL_SECONDS."
+    )
+    outbox_probes: Positive = Field(
+        5, description="Events, of different sellers and products, that are sent at once as probes."
     )
     outbox_backoff_seconds: Seconds = Field(
         30, description="Wait after the first failed attempt of an event; doubles with each."

@@ -57,6 +57,7 @@ REVISIONS = (
     "0015",
     "0014",
     "0016",
+    "0017",
 )
 HEAD = REVISIONS[-1]
 NEXT = "0099"

@@ -195,7 +195,7 @@ PLANS: dict[str, tuple[Ask, str]] = {
         "product_raw_data__idx_product_id_data_type",
     ),
     "messages that are due": (
-        lambda tx: tx.delivery_queue(OutboxKind.PRODUCT).due(NOW, 20),
+        lambda tx: tx.delivery_queue(OutboxKind.PRODUCT).due(NOW, SELLER, 20),
         "product_outbox__idx_status_next_attempt_at",
     ),
     "messages of a subject": (
@@ -289,7 +289,9 @@ async def test_sixteen_senders_never_claim_a_message_twice_nor_two_of_a_subject(
 
     def claim(number: int) -> Callable[[Transaction], list[Message]]:
         def work(tx: Transaction) -> list[Message]:
-            taken = [each.send(worker_id(number + 1)) for each in tx.delivery_queue(OutboxKind.PRODUCT).due(NOW, 5)]
+            taken = [
+                each.send(worker_id(number + 1)) for each in tx.delivery_queue(OutboxKind.PRODUCT).due(NOW, SELLER, 5)
+            ]
             tx.product_outbox.move(taken, NOW)
             return taken
 

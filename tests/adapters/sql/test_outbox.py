@@ -16,6 +16,7 @@ from tests.builders import (
     MINUTE,
     NOW,
     SECOND,
+    SELLER,
     a_message,
     execution_id,
     outbox_id,
@@ -30,7 +31,7 @@ from sellerwatch.adapters.sql.delivery_queue import SqlDeliveryQueue
 from sellerwatch.adapters.sql.outbox import SqlOutbox, for_table
 from sellerwatch.adapters.sql.outbox_queries import SqlOutboxQueries
 from sellerwatch.adapters.sql.statements import Db, open_db
-from sellerwatch.kernel.ids import ItemNo, OutboxId
+from sellerwatch.kernel.ids import ItemNo, OutboxId, SellerId
 from sellerwatch.outbox.message import Message, MessageStatus, OutboxKind
 
 
@@ -113,7 +114,7 @@ def numbers(found: Any) -> list[int]:
 
 
 def due(now: datetime = NOW, limit: int = 100) -> Callable[[Tables], list[int]]:
-    return lambda outbox: numbers(outbox.queue.due(now, limit))
+    return lambda outbox: numbers(outbox.queue.due(now, SELLER, limit))
 
 
 def test_a_message_comes_back_as_it_was_put_in(do: Do[Any], message: Callable[..., Message]) -> None:
@@ -191,16 +192,22 @@ def test_thousands_that_are_held_keep_nobody_waiting(do: Do[Any], message: Calla
         held.append(message(2 * number + 1, subject=number, next_attempt_at=NOW - HOUR))
     do(add(*held, message(9001, subject=9001), message(9002, subject=9002)))
     assert do(due(limit=2)) == [9001, 9002]
-    assert do(lambda outbox: outbox.queue.next_due()) == NOW
+    assert do(lambda outbox: outbox.queue.waiting_sellers()) == {SELLER: NOW}
     assert do(lambda outbox: outbox.queries.pending()) == 2
 
 
-def test_the_next_time_is_that_of_the_first_in_line(do: Do[Any], message: Callable[..., Message]) -> None:
-    assert do(lambda outbox: outbox.queue.next_due()) is None
+def test_every_seller_that_waits_is_found_with_the_time_of_its_first_in_line(
+    do: Do[Any], message: Callable[..., Message]
+) -> None:
+    assert do(lambda outbox: outbox.queue.waiting_sellers()) == {}
     do(add(message(1, next_attempt_at=NOW + HOUR), message(2, next_attempt_at=NOW)))
-    assert do(lambda outbox: outbox.queue.next_due()) == NOW + HOUR
+    assert do(lambda outbox: outbox.queue.waiting_sellers()) == {SELLER: NOW + HOUR}
     do(add(message(3, subject=2, next_attempt_at=NOW + MINUTE)))
-    assert do(lambda outbox: outbox.queue.next_due()) == NOW + MINUTE
+    others = [SellerId("다른_판매자"), SellerId("AAA"), SellerId("zzz")]
+    do(add(*(message(4 + n, subject=4 + n, seller_id=seller_id) for n, seller_id in enumerate(others))))
+    do(add(message(9, subject=9, seller_id=SellerId("done"), status=MessageStatus.COMPLETED, next_attempt_at=None)))
+    assert do(lambda outbox: outbox.queue.waiting_sellers()) == {SELLER: NOW + MINUTE} | dict.fromkeys(others, NOW)
+    assert do(lambda outbox: numbers(outbox.queue.due(NOW, others[0], 9))) == [4]
 
 
 def test_what_a_silent_or_unknown_worker_is_sending_is_found(
@@ -289,7 +296,7 @@ def test_what_is_due_behind_a_failure_is_set_aside_and_freed_by_its_subject(
     )
     assert do(lambda outbox: outbox.queue.postpone_held(NOW, NOW + HOUR, 100)) == 2
     assert do(lambda outbox: outbox.queue.postpone_held(NOW, NOW + HOUR, 100)) == 0
-    times = do(lambda outbox: {m.outbox_id: m.next_attempt_at for m in outbox.queue.due(NOW + HOUR, 9)})
+    times = do(lambda outbox: {m.outbox_id: m.next_attempt_at for m in outbox.queue.due(NOW + HOUR, SELLER, 9)})
     assert times == {outbox_id(5): NOW}
     do(save(message(1, subject=1, status=failed, next_attempt_at=None).discard()))
     do(lambda outbox: outbox.release_held([message(1, subject=1).subject_id], NOW))
@@ -354,8 +361,9 @@ def test_every_statement_uses_an_index(engine: Engine, kind: OutboxKind, name: s
     params = dict.fromkeys(re.findall(r":(\w+)", statement), 1)
     with engine.connect() as connection:
         plan = [row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", params)]
-    scans = [step for step in plan if step.startswith("SCAN") and "USING" not in step and step != "SCAN held"]
+    derived = ("SCAN held", "SCAN s")
+    scans = [step for step in plan if step.startswith("SCAN") and "USING" not in step and step not in derived]
     assert scans == [], plan
-    if name in ("DUE", "NEXT_DUE"):
-        assert "idx_status_next_attempt_at" in plan[0]
+    if name in ("DUE", "WAITING_SELLERS"):
+        assert sum("idx_status_seller_id_next_attempt_at" in step for step in plan) == (1 if name == "DUE" else 3)
         assert not any("TEMP B-TREE" in step for step in plan), plan

@@ -17,6 +17,7 @@ from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import MessageStatus, OutboxKind
 from sellerwatch.outbox.ports import MessageFilter, OutboxCounts
 from sellerwatch.outbox.receipt import Attempt, DeliveryVerdict
+from sellerwatch.outbox.seller_circuit import SellerCircuit
 
 
 @pytest.fixture(params=ENGINES)
@@ -122,7 +123,10 @@ def test_a_channel_of_which_nothing_was_written_flows_and_comes_back_as_it_was_s
         opened_at=NOW,
         closed_at=NOW - HOUR,
         not_before=NOW + HOUR,
-        probe_id=outbox_id(),
+        probed_at=NOW - SECOND,
+        rest_until=NOW + HOUR,
+        accepted_at=NOW - SECOND,
+        failed_at=NOW,
         reason="연결할 수 없음 🔌",
         next_send_at=NOW + SECOND,
         paused_at=NOW,
@@ -164,5 +168,24 @@ def test_a_message_under_way_is_no_lag(do: Do) -> None:
     def work(tx: Transaction) -> None:
         tx.product_outbox.add(a_message(1).send(worker_id()))
         assert tx.outbox_queries(PRODUCT).counts().oldest_at is None
+
+    do(work)
+
+
+def test_a_sellers_circuit_comes_back_as_it_was_saved_and_goes_with_its_last_message(do: Do) -> None:
+    open_ = SellerCircuit(
+        PRODUCT, SELLER, CircuitState.OPEN, 5, NOW - HOUR, 2, NOW - SECOND, NOW + HOUR, "연결할 수 없음 🔌"
+    )
+    failing = SellerCircuit(PRODUCT, SellerId("다른_판매자"), failures=1, failing_since=NOW)
+
+    def work(tx: Transaction) -> None:
+        tx.seller_circuits.save([open_, failing], NOW)
+        tx.product_outbox.add(a_message(1, seller_id=failing.seller_id))
+        assert tx.seller_circuits.of(PRODUCT) == {each.seller_id: each for each in (open_, failing)}
+        assert tx.seller_circuits.of(OutboxKind.SCHEDULER) == {}
+        assert tx.seller_circuits.forget_idle(PRODUCT) == 1
+        assert list(tx.seller_circuits.of(PRODUCT)) == [failing.seller_id]
+        tx.seller_circuits.save([failing.accepted(NOW)], NOW)
+        assert tx.seller_circuits.of(PRODUCT) == {}
 
     do(work)

@@ -31,6 +31,7 @@ CRAWL = {
         "uq_outbox_id": "outbox_id",
         "idx_status_created_at": "status created_at",
         "idx_status_next_attempt_at": "status next_attempt_at",
+        "idx_status_seller_id_next_attempt_at": "status seller_id next_attempt_at",
         "idx_product_id_id_status": "product_id id status",
         "idx_seller_id_sent_at": "seller_id sent_at created_at",
     },
@@ -51,6 +52,7 @@ CRAWL = {
         "uq_outbox_id": "outbox_id",
         "idx_status_created_at": "status created_at",
         "idx_status_next_attempt_at": "status next_attempt_at",
+        "idx_status_seller_id_next_attempt_at": "status seller_id next_attempt_at",
         "idx_schedule_id_id_status": "schedule_id id status",
     },
 }
@@ -106,6 +108,7 @@ SERVICE = {
     "setting_overrides": {"uq_name": "name"},
     "outbox_channels": {"uq_outbox": "outbox"},
     "outbox_attempts": {"idx_outbox_id": "outbox_id"},
+    "outbox_seller_circuits": {"uq_outbox_seller_id": "outbox seller_id"},
     "activity": {"idx_subject_id_at": "subject_id at"},
     "audit": {
         "idx_subject_type_subject_id_id": "subject_type subject_id id",
@@ -172,7 +175,11 @@ def seller(**changed: object) -> dict[str, object]:
 
 
 def test_there_are_the_tables_of_the_specification_and_those_of_our_own(migrated: Engine) -> None:
+<<<<<<< HEAD
     assert (len(CRAWL), len(POOL), len(SERVICE), len(CATALOG), len(REPORTS), len(PEOPLE)) == (8, 8, 11, 11, 3, 5)
+=======
+    assert (len(CRAWL), len(POOL), len(SERVICE), len(CATALOG), len(REPORTS), len(PEOPLE)) == (8, 8, 12, 11, 3, 5)
+>>>>>>> main
     assert set(inspect(migrated).get_table_names()) == set(TABLES) | {"alembic_version"}
 
 

@@ -56,7 +56,7 @@ class HttpReceiver:
         except aiohttp.ClientConnectorError as error:
             return Receipt.of_silence(f"no connection: {error}")
         except (aiohttp.ClientError, OSError) as error:
-            return Receipt.of_silence(f"the connection was lost: {str(error) or type(error).__name__}")
+            return Receipt.of_silence(f"the connection was lost: {str(error) or type(error).__name__}", is_cut=True)
         except Exception as error:
             return Receipt.of_silence(f"the request could not be made: {type(error).__name__}: {error}")
 

@@ -5,24 +5,33 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from sellerwatch.adapters.sql.engine import time_of
 from sellerwatch.adapters.sql.outbox import GET_MANY, for_table, message_of
 from sellerwatch.adapters.sql.statements import AnyRow, Db
-from sellerwatch.kernel.ids import OutboxId, WorkerId
+from sellerwatch.kernel.ids import OutboxId, SellerId, WorkerId
 from sellerwatch.outbox.message import AttemptKey, Message, OutboxKind
 
 # Due and first of their subject, oldest first. The limit counts rows that can be sent: held ones are read past, however
 # many there are.
 DUE = """
 SELECT {columns} FROM {outbox} o
-WHERE o.status = 'WAITING' AND o.next_attempt_at <= :now AND {first_in_line}
+WHERE o.status = 'WAITING' AND o.seller_id = :seller_id AND o.next_attempt_at <= :now AND {first_in_line}
 ORDER BY o.next_attempt_at, o.id LIMIT :limit
 """
 
-# When the next message that is first of its subject becomes due.
-NEXT_DUE = """
-SELECT o.next_attempt_at FROM {outbox} o
-WHERE o.status = 'WAITING' AND o.next_attempt_at IS NOT NULL AND {first_in_line}
-ORDER BY o.next_attempt_at, o.id LIMIT 1
+# The sellers with waiting messages, from one to the next by the index, however many messages each has; and when the
+# next of each that is first of its subject becomes due.
+WAITING_SELLERS = """
+WITH RECURSIVE sellers(seller_id) AS (
+    SELECT MIN(w.seller_id) FROM {outbox} w WHERE w.status = 'WAITING'
+    UNION ALL
+    SELECT (SELECT MIN(w.seller_id) FROM {outbox} w WHERE w.status = 'WAITING' AND w.seller_id > s.seller_id)
+    FROM sellers s WHERE s.seller_id IS NOT NULL)
+SELECT s.seller_id, (
+    SELECT o.next_attempt_at FROM {outbox} o
+    WHERE o.status = 'WAITING' AND o.seller_id = s.seller_id AND o.next_attempt_at IS NOT NULL AND {first_in_line}
+    ORDER BY o.next_attempt_at, o.id LIMIT 1)
+FROM sellers s WHERE s.seller_id IS NOT NULL
 """
 
 # The current attempts of some messages. The CASE leaves the ids' index as the only one to use.
@@ -65,12 +74,13 @@ class SqlDeliveryQueue:
         self._db = db
         self._kind = kind
 
-    def due(self, now: datetime, limit: int) -> Sequence[Message]:
-        return self._messages(self._db.take(self._sql(DUE), {"now": now, "limit": limit})) if limit > 0 else ()
+    def due(self, now: datetime, seller_id: SellerId, limit: int) -> Sequence[Message]:
+        given = {"now": now, "seller_id": seller_id, "limit": limit}
+        return self._messages(self._db.take(self._sql(DUE), given)) if limit > 0 else ()
 
-    def next_due(self) -> datetime | None:
-        due: datetime | None = self._db.value(self._sql(NEXT_DUE))
-        return due
+    def waiting_sellers(self) -> Mapping[SellerId, datetime]:
+        rows = [(row[0], time_of(row[1])) for row in self._db.rows(self._sql(WAITING_SELLERS))]
+        return {SellerId(seller_id): due_at for seller_id, due_at in rows if due_at is not None}
 
     def current_attempts(self, outbox_ids: Sequence[OutboxId]) -> Mapping[OutboxId, AttemptKey]:
         rows = self._db.hold(self._sql(CURRENT_ATTEMPTS), outbox_ids=outbox_ids) if outbox_ids else ()

@@ -35,6 +35,9 @@ BY_STATUS = "SELECT status, COUNT(*) FROM {outbox} GROUP BY status"
 
 UNFINISHED = "SELECT COUNT(*) FROM {outbox} WHERE status IN ('WAITING', 'SENDING')"
 
+# How many waiting messages were sent before.
+TRIED = "SELECT COUNT(*) FROM {outbox} WHERE status = 'WAITING' AND ({attempted})"
+
 # How many messages are held; counted from the failed ones, which are few.
 HELD = """
 SELECT COUNT(*) FROM (
@@ -121,7 +124,7 @@ class SqlOutboxQueries:
     def counts(self) -> OutboxCounts:
         oldest: datetime | None = self._db.value(for_table(OLDEST, self._kind))
         by_status = {MessageStatus(row[0]): int(row[1]) for row in self._rows(BY_STATUS, {})}
-        return OutboxCounts(by_status, self._number(HELD, {}), oldest)
+        return OutboxCounts(by_status, self._number(HELD, {}), self._number(TRIED, {}), oldest)
 
     def pending(self) -> int:
         return self._number(UNFINISHED, {}) - self._number(HELD, {})

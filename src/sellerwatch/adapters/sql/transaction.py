@@ -12,7 +12,7 @@ from sellerwatch.adapters.sql.activity import SqlActivity
 from sellerwatch.adapters.sql.agents import SqlAgents, SqlRemovedAgents, SqlUsageLog
 from sellerwatch.adapters.sql.audit import SqlAuditTrail
 from sellerwatch.adapters.sql.changes import SqlChanges
-from sellerwatch.adapters.sql.channels import SqlAttempts, SqlChannels
+from sellerwatch.adapters.sql.channels import SqlAttempts, SqlChannels, SqlSellerCircuits
 from sellerwatch.adapters.sql.circuits import SqlCircuits
 from sellerwatch.adapters.sql.counts import SqlCounts
 from sellerwatch.adapters.sql.dashboard import SqlDashboard
@@ -91,6 +91,7 @@ class Transaction:
     product_queries = table(SqlProductQueries)
     bodies = table(SqlProductBodies)
     channels = table(SqlChannels)
+    seller_circuits = table(SqlSellerCircuits)
     attempts = table(SqlAttempts)
     resends = table(SqlResends)
     resent_events = table(SqlResentEvents)

@@ -82,6 +82,8 @@ TOLD = (
     "removal.held",
     "receiver.down",
     "receiver.up",
+    "receiver.seller_down",
+    "receiver.seller_up",
     "schedule.failed",
     "breaker.open",
     "breaker.half_open",
