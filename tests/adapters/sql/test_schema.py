@@ -175,11 +175,7 @@ def seller(**changed: object) -> dict[str, object]:
 
 
 def test_there_are_the_tables_of_the_specification_and_those_of_our_own(migrated: Engine) -> None:
-<<<<<<< HEAD
-    assert (len(CRAWL), len(POOL), len(SERVICE), len(CATALOG), len(REPORTS), len(PEOPLE)) == (8, 8, 11, 11, 3, 5)
-=======
     assert (len(CRAWL), len(POOL), len(SERVICE), len(CATALOG), len(REPORTS), len(PEOPLE)) == (8, 8, 12, 11, 3, 5)
->>>>>>> main
     assert set(inspect(migrated).get_table_names()) == set(TABLES) | {"alembic_version"}
 
 
