@@ -32,7 +32,7 @@ def test_a_process_that_shares_its_database_looks_twice_a_second_and_writes_litt
     hours = 2.0
     cost = calm(days=hours / 24, agents=5, sellers=0, products=0, shared=True)
     seconds = hours * HOUR
-    # The look for news and for a pause, the scheduler every 10 s, resends every 10 s, limits, resyncs and jobs every 30 s.
+    # The look for news and for a pause, the scheduler and resends every 10 s; limits, resyncs and jobs every 30 s.
     assert 2 * seconds <= cost.reads < 2.5 * seconds
     # Heartbeats and a look for tasks every 10 s, the outboxes, hourly jobs.
     assert cost.transactions < 0.3 * seconds
