@@ -5,6 +5,7 @@ A world of one seller and ten products for each trouble, on virtual time.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, fields, replace
@@ -23,6 +24,7 @@ from sellerwatch.catalog.removal import RemovalStatus
 from sellerwatch.compose.check_context import check_context_of
 from sellerwatch.crawling.ports import WorkerInfo
 from sellerwatch.kernel.failure import FailureCode
+from sellerwatch.kernel.ids import SellerId
 from sellerwatch.operations.marketplace import pause_requests, resume_requests
 from sellerwatch.operations.quarantine import release_case
 from sellerwatch.operations.removals import confirm_removal
@@ -55,12 +57,16 @@ LONGEST_END = 30
 
 @dataclass
 class Answering:
-    """A receiver that refuses what it gets for good while `refuses`; else it passes everything on."""
+    """A receiver that refuses what it gets for good while `refuses`, and fails for the sellers in `fails_for`; else it
+    passes everything on."""
 
     behind: Any
     refuses: bool = False
+    fails_for: Collection[SellerId] = ()
 
     async def deliver(self, message: EventBody, now: datetime) -> Receipt:
+        if json.loads(message.payload)["sellerId"] in self.fails_for:
+            return Receipt.of_answer(500, b"no room for this seller")
         if self.refuses:
             return Receipt.of_answer(422, b"the price is missing")
         receipt: Receipt = await self.behind.deliver(message, now)
@@ -106,15 +112,15 @@ class Scene:
             found = await self.world.session(service).ask(list_attention, context)
         return [(each.kind, None if each.cause is None else each.cause.code) for each in found.content]
 
-    async def crawl(self) -> None:
+    async def crawl(self, seller: int = 0) -> None:
         """A run of the seller, unless one is open."""
         if self.service is None or any(run.is_open for run in await self.world.executions()):
             return
-        await self.world.start(self.service, self.world.sellers[0])
+        await self.world.start(self.service, self.world.sellers[seller])
         self.service.nudge()
 
-    def mutate(self, how: str, *places: int) -> None:
-        items = self.world.simulator.world.listing(self.world.sellers[0])
+    def mutate(self, how: str, *places: int, seller: int = 0) -> None:
+        items = self.world.simulator.world.listing(self.world.sellers[seller])
         for item_no in [items[place] for place in places]:
             self.world.simulator.world.change(item_no, self.world.rng, how)
 
@@ -142,6 +148,7 @@ class Trouble:
     shows: tuple[AttentionKind, FailureCode | None] | None = None
     made_by: Collection[object] = ()
     crawls: bool = True
+    sellers: int = 1
     products: int = 10
     agents: int = 100
     settings: dict[str, object] = field(default_factory=dict)
@@ -267,6 +274,19 @@ def mutations(scene: Scene) -> None:
 async def refuse_events(scene: Scene) -> None:
     scene.mutate("reprice", 0, 1)
     scene.world.receiver.refuses = True  # type: ignore[attr-defined]
+
+
+async def fail_for_one_seller(scene: Scene) -> None:
+    """Events of one seller fail, then the receiver takes those of the other."""
+    scene.world.receiver.fails_for = scene.world.sellers[:1]  # type: ignore[attr-defined]
+    for seller in (0, 1):
+        scene.mutate("reprice", *range(6), seller=seller)
+        await scene.crawl(seller)
+        await scene.world.clock.sleep(20)
+
+
+def take_all_sellers(scene: Scene) -> None:
+    scene.world.receiver.fails_for = ()  # type: ignore[attr-defined]
 
 
 async def replay_events(scene: Scene) -> None:
@@ -405,6 +425,14 @@ TROUBLES: Sequence[Trouble] = (
     Trouble("a shrinking list", shrink, confirm_all, (AttentionKind.HELD_REMOVALS, None), products=20),
     *receivers(),
     Trouble("receiver refuses", refuse_events, replay_events, (AttentionKind.FAILED_EVENTS, None)),
+    Trouble(
+        "receiver fails for one seller",
+        fail_for_one_seller,
+        take_all_sellers,
+        (AttentionKind.REFUSED_SELLERS, FailureCode.SELLER_REFUSED),
+        crawls=False,
+        sellers=2,
+    ),
     Trouble("no receiver", no_receiver, reopen, (AttentionKind.NO_RECEIVER, None), crawls=False),
     Trouble(
         "nobody delivers",
@@ -510,7 +538,7 @@ def test_it_appears_within_a_minute_once_and_goes_away(migrated_template: Path, 
             assert await scene.attention() == []
 
     settings = calm_settings(**{"AGENT_SUSPENSION_SECONDS": 300, "BREAKER_OPEN_SECONDS": 120, **trouble.settings})
-    play(migrated_template, story, settings=settings, sellers=1, products=trouble.products)
+    play(migrated_template, story, settings=settings, sellers=trouble.sellers, products=trouble.products)
 
 
 def test_every_check_and_every_kind_of_chaos_has_its_trouble() -> None:

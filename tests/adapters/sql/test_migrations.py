@@ -139,11 +139,11 @@ def is_in(row: Mapping[str, object], rows: list[dict[str, object]]) -> bool:
 
 def fill(engine: Engine) -> None:
     """One row into each table that is there and empty."""
+    there = reflected.tables(engine)
     for name, rows in contents(engine).items():
         if not rows:
-            table = reflected.tables(engine)[name]
             with engine.begin() as database:
-                database.execute(insert(table), row_for(table))
+                database.execute(insert(there[name]), row_for(there[name]))
 
 
 def with_extra_step(folder: Path, source: str) -> Path:

@@ -26,7 +26,7 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.adapters.sql.usage_log_partitions import keep_months, partitions
 from sellerwatch.kernel.activity import Activity
 from sellerwatch.kernel.clock import SystemClock
-from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId, ProductId, TaskId
+from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId, ProductId, SellerId, TaskId
 from sellerwatch.outbox.message import Message, OutboxKind
 from sellerwatch.oversight.retention import KeptRows
 
@@ -195,8 +195,8 @@ PLANS: dict[str, tuple[Ask, str]] = {
         "product_raw_data__idx_product_id_data_type",
     ),
     "messages that are due": (
-        lambda tx: tx.delivery_queue(OutboxKind.PRODUCT).due(NOW, SELLER, 20),
-        "product_outbox__idx_status_next_attempt_at",
+        lambda tx: tx.delivery_queue(OutboxKind.PRODUCT).due(NOW, SellerId("s1"), 20),
+        "product_outbox__idx_status_seller_id_next_attempt_at",
     ),
     "messages of a subject": (
         lambda tx: tx.product_outbox.latest_of(ProductId(uuid(1)), 10),

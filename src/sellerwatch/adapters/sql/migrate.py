@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from threading import Lock
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from sqlalchemy import Connection, Engine, column, inspect, select, table, text
 
@@ -29,6 +29,9 @@ from sellerwatch.adapters.sql.engine import waiting_for_writers
 from sellerwatch.adapters.sql.migrations import TableInTheWay
 from sellerwatch.adapters.sql.statements import READS_ONLY
 from sellerwatch.kernel.errors import Conflict, Invalid
+
+if TYPE_CHECKING:
+    from alembic.script import ScriptDirectory
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 LOCK_SECONDS = 60
@@ -109,6 +112,7 @@ def upgrade(engine: Engine, now: datetime, migrations: Path = MIGRATIONS) -> Sch
     """Run the pending steps one by one and return what changed. `now` stamps the rows that a step creates."""
     known = history(migrations)
     with _alone(engine) as connection:
+        steps = _Steps(connection, migrations)
         while True:
             with _transaction(connection):
                 found = _status(connection, known)
@@ -116,7 +120,7 @@ def upgrade(engine: Engine, now: datetime, migrations: Path = MIGRATIONS) -> Sch
                 if not found.pending:
                     return found
                 try:
-                    _run(connection, migrations, found.pending[0], "up", now)
+                    steps.run(found.pending[0], "up", now)
                 except TableInTheWay as it:
                     raise SchemaUnknown(current=f"table {it.table}", head=found.head) from it
 
@@ -129,12 +133,13 @@ def downgrade(engine: Engine, revision: str, migrations: Path = MIGRATIONS) -> S
             found = _status(connection, known)
             _require_known(found)
         target = _target(revision, found, known)
+        steps = _Steps(connection, migrations)
         while True:
             with _transaction(connection):
                 found = _status(connection, known)
                 if len(found.pending) >= len(known) - target:
                     return found
-                _run(connection, migrations, "-1", "down", None)
+                steps.run("-1", "down")
 
 
 def downgrade_at_once(engine: Engine, revision: str, migrations: Path = MIGRATIONS) -> tuple[str, str]:
@@ -145,7 +150,7 @@ def downgrade_at_once(engine: Engine, revision: str, migrations: Path = MIGRATIO
         found = _status(connection, known)
         _require_known(found)
         target = ("base", *known)[_target(revision, found, known)]
-        _run(connection, migrations, target, "down", None)
+        _Steps(connection, migrations).run(target, "down")
         return str(found.current), target
 
 
@@ -229,17 +234,25 @@ def _transaction(connection: Connection) -> Iterator[None]:
         yield
 
 
-def _run(
-    connection: Connection, migrations: Path, revision: str, direction: Literal["up", "down"], now: datetime | None
-) -> None:
-    """Run one step inside the caller's transaction; alembic records the revision in the same transaction."""
-    from alembic.config import Config  # noqa: PLC0415 - see the module's word
-    from alembic.runtime.environment import EnvironmentContext  # noqa: PLC0415 - see the module's word
-    from alembic.script import ScriptDirectory  # noqa: PLC0415 - see the module's word
+class _Steps:
+    """Runs steps inside the caller's transaction; alembic records the revision in the same transaction.
 
-    script = ScriptDirectory(str(migrations))
-    steps = script._upgrade_revs if direction == "up" else script._downgrade_revs
-    config = Config(attributes={"now": now})
-    environment = EnvironmentContext(config, script, fn=lambda current, _: steps(revision, current))
-    environment.configure(connection=connection)
-    environment.run_migrations()
+    Alembic loads the modules of all steps at the first one; they are dropped with this object."""
+
+    def __init__(self, connection: Connection, migrations: Path) -> None:
+        self._connection = connection
+        self._migrations = migrations
+        self._script: ScriptDirectory | None = None
+
+    def run(self, revision: str, direction: Literal["up", "down"], now: datetime | None = None) -> None:
+        from alembic.config import Config  # noqa: PLC0415 - see the module's word
+        from alembic.runtime.environment import EnvironmentContext  # noqa: PLC0415 - see the module's word
+        from alembic.script import ScriptDirectory  # noqa: PLC0415 - see the module's word
+
+        self._script = script = self._script or ScriptDirectory(str(self._migrations))
+        steps = script._upgrade_revs if direction == "up" else script._downgrade_revs
+        environment = EnvironmentContext(
+            Config(attributes={"now": now}), script, fn=lambda current, _: steps(revision, current)
+        )
+        environment.configure(connection=self._connection)
+        environment.run_migrations()
