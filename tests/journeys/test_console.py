@@ -21,7 +21,7 @@ from sellerwatch.catalog.product import PartType
 from sellerwatch.catalog.quarantine import Case, CaseKind
 from sellerwatch.catalog.removal import Removal, RemovalReason
 from sellerwatch.kernel.ids import CaseId, RemovalId, SellerId
-from sellerwatch.simulator.product_server import ServerBehaviour, ServerMode
+from sellerwatch.simulator.product_server import ServerBehaviour
 
 FORGET_A_PART = """
 UPDATE products SET detail_read_at = NULL WHERE item_no = (
@@ -145,11 +145,15 @@ def test_an_event_that_failed_is_replayed_after_a_look_at_what_will_happen(conso
     page = console.page()
     console.log_in(page)
     known(console, "seller_0003")
-    console.simulator.product_server.behave(ServerBehaviour(ServerMode.ERROR, requests=2))
+    crawl(page, "seller_0003")
+    for item in console.simulator.world.listing("seller_0003", 0, 2):
+        console.simulator.world.change(item, random.Random(1), "reprice")
+    console.simulator.product_server.check_signatures([f"whsec_{'A' * 32}"])
     crawl(page, "seller_0003")
     page.goto("/")
     need = page.locator("#needs li", has_text="events could not be delivered")
     expect(need).to_contain_text("2 events")
+    console.simulator.product_server.check_signatures([])
     shot(page, "needs-you")
     need.get_by_role("link").click()
     expect(page.locator("#table-messages tbody tr")).to_have_count(2)

@@ -78,9 +78,7 @@ class ProductServer:
     def __init__(
         self, secret: str | Collection[str] | None = None, seed: int | str = 0, history: int = _HISTORY
     ) -> None:
-        self._secrets = (secret,) if isinstance(secret, str) else tuple(secret or ())
-        for each in self._secrets:
-            signing_key(each)  # a bad secret is refused here, not with the first event
+        self.check_signatures((secret,) if isinstance(secret, str) else secret or ())
         self._rng = seeded_rng(seed, "product-server")
         self._behaviour = ServerBehaviour()
         self._strikes_left: int | None = None
@@ -96,6 +94,12 @@ class ProductServer:
         self.pings = 0
         self.violations: list[Violation] = []
         """The first 1,000 rules broken; `stats` has the number of all."""
+
+    def check_signatures(self, secrets: Collection[str]) -> None:
+        """Refuse events that are signed with none of these secrets from now on; without any, none is checked."""
+        for each in secrets:
+            signing_key(each)  # a bad secret is refused here, not with the first event
+        self._secrets = tuple(secrets)
 
     def behave(self, behaviour: ServerBehaviour) -> None:
         """Handle requests in this way from now on."""
