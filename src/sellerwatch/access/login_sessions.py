@@ -47,7 +47,7 @@ class SessionLimits:
 
     @property
     def use_noted(self) -> timedelta:
-        """How often use is written: often enough that nobody who works is logged out."""
+        """How often the last use is written: often enough that a session in use does not end."""
         return min(USE_NOTED, self.idle / 4)
 
 

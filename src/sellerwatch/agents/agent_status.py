@@ -37,7 +37,7 @@ class UnavailableCause(StrEnum):
 
 
 class FullReason(StrEnum):
-    """Why a window counts as full although not so many requests are known."""
+    """Why a window counts as full although fewer requests are known."""
 
     #: The database was restored from an older copy.
     RESTORED = "RESTORED"

@@ -95,7 +95,7 @@ class Announcer:
         """Write a snapshot of the state found last, behind all other events of the product. It is never merged with
         another event: what changes later is a change from its productData.
 
-        A state of which only some parts were read is not found yet: its event follows when its run has read the rest.
+        A state counts as found once all its parts are read: until then its event is not written.
         """
         newest = self._newest(product, 1)[0]
         state = self._state_without_event(product, newest) or read_event(newest.payload).product_data

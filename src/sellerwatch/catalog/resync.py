@@ -15,7 +15,7 @@ from sellerwatch.kernel.errors import Conflict, NotFound
 from sellerwatch.kernel.ids import ResyncId, SellerId
 from sellerwatch.kernel.lifecycle import Lifecycle
 
-#: So many seconds' worth of snapshots may wait, at the rate at which the receiver accepts them.
+#: Seconds of snapshots that may wait, at the rate at which the receiver accepts them.
 SECONDS_AHEAD = 3.0
 #: Snapshots that may wait whatever the receiver accepts, and whatever its rate is.
 FEWEST_WAITING, MOST_WAITING = 10, 1000
@@ -115,7 +115,7 @@ class Resync:
         return max(int(min(max(ahead, FEWEST_WAITING), MOST_WAITING)) - waiting, 0)
 
     def advance(self, after_row: int, written: int, backlog: int, measured_at: datetime) -> Resync:
-        """Return the resync after a step that wrote so many snapshots, up to this row."""
+        """Return the resync after a step that wrote `written` snapshots, up to this row."""
         return self._move(
             "advance",
             after_row=after_row,
