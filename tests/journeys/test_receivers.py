@@ -147,7 +147,7 @@ async def test_a_copied_receiver_holds_the_truth_whatever_the_wire_does(store: S
     assert example.products() == stream.truth
 
     now = clock.now()
-    seconds, ping = int(now.timestamp()), ping_body(outbox_id(), now).encode()
+    seconds, ping = int(now.timestamp()), ping_body(outbox_id(), now)
     signed = signature_header(signing_keys(SECRET), outbox_id(), seconds, ping)
     forged = signature_header(signing_keys("another"), outbox_id(), seconds, ping)
     assert example.post(ping, signed, seconds) == 200

@@ -189,7 +189,7 @@ class Announcer:
         self,
         product: Product,
         event: ProductEvent,
-        body: str,
+        body: bytes,
         found: Sequence[Change],
         outbox_id: OutboxId,
         execution_id: ExecutionId | None,

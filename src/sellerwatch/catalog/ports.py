@@ -150,6 +150,15 @@ class ProductBodies(Protocol):
     def forget_body_hashes(self, items: Sequence[ItemNo]) -> None: ...
 
 
+class TextConversions(Protocol):
+    """Texts that older versions stored whole, to be compressed against a stored detail."""
+
+    def are_pending(self) -> bool: ...
+
+    def convert_next(self, rows: int, now: datetime) -> bool:
+        """Convert the texts of the next rows of a table. Return whether there was anything left to look at."""
+
+
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
@@ -349,6 +358,9 @@ class CatalogTx(SellersTx, Protocol):
 
     @property
     def bodies(self) -> ProductBodies: ...
+
+    @property
+    def text_conversions(self) -> TextConversions: ...
 
     @property
     def history(self) -> History: ...

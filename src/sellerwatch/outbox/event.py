@@ -133,7 +133,7 @@ def event_body(
     occurred_at: datetime,
     changes: Sequence[ChangedField],
     product_data: bytes,
-) -> str:
+) -> bytes:
     """Return the body as compact JSON, its keys in the order of the specification. The same arguments give the same
     bytes."""
     body: ProductEventBody = {
@@ -147,7 +147,7 @@ def event_body(
         "changes": [{"field": c.field, "before": c.before, "after": c.after} for c in changes],
         "productData": orjson.Fragment(product_data),
     }
-    return orjson.dumps(body).decode()
+    return orjson.dumps(body)
 
 
 def snapshot_body(
@@ -159,7 +159,7 @@ def snapshot_body(
     product_data: bytes,
     *,
     deleted: bool,
-) -> str:
+) -> bytes:
     """Return the body of a snapshot: the present state of a product, which a receiver can apply without history. A
     deleted product carries its last known productData."""
     body: SnapshotBody = {
@@ -174,10 +174,10 @@ def snapshot_body(
         "changes": [],
         "productData": orjson.Fragment(product_data),
     }
-    return orjson.dumps(body).decode()
+    return orjson.dumps(body)
 
 
-def ping_body(event_id: OutboxId, occurred_at: datetime) -> str:
+def ping_body(event_id: OutboxId, occurred_at: datetime) -> bytes:
     """Return the body of a ping. It is about no product, and a receiver answers it without storing anything."""
     body: PingBody = {
         "eventId": event_id,
@@ -185,10 +185,10 @@ def ping_body(event_id: OutboxId, occurred_at: datetime) -> str:
         "occurredAt": stamp(occurred_at),
         "schemaVersion": SCHEMA_VERSION,
     }
-    return orjson.dumps(body).decode()
+    return orjson.dumps(body)
 
 
-def read_event(payload: str) -> Event:
+def read_event(payload: bytes) -> Event:
     """Read a body that `event_body` or `snapshot_body` made. Raise `InvalidPayload` for anything else."""
     try:
         event = orjson.loads(payload)

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic.script import ScriptDirectory
@@ -58,6 +59,8 @@ REVISIONS = (
     "0014",
     "0016",
     "0017",
+    "0020",
+    "0021",
 )
 HEAD = REVISIONS[-1]
 NEXT = "0099"
@@ -87,7 +90,7 @@ def shape(engine: Engine) -> Mapping[str, object]:
     understood = {
         table: (
             [{**column, "type": str(column["type"])} for column in found.get_columns(table)],
-            sorted(found.get_indexes(table), key=lambda index: str(index["name"])),
+            sorted(map(_without_condition, found.get_indexes(table)), key=lambda index: str(index["name"])),
             found.get_pk_constraint(table),
             found.get_check_constraints(table),
         )
@@ -96,6 +99,11 @@ def shape(engine: Engine) -> Mapping[str, object]:
     }
     texts = {row.name: " ".join(row.sql.split()) for row in declared if row.name not in OTHERS}
     return {"declared": texts, "understood": understood}
+
+
+def _without_condition(index: Any) -> dict[str, Any]:
+    """An index without its WHERE, which is compared as it was declared: two texts of SQLAlchemy are never equal."""
+    return {name: value for name, value in index.items() if name != "dialect_options"}
 
 
 def _declared(engine: Engine, table: str) -> str:
@@ -122,14 +130,19 @@ def names_in(engine: Engine, table: str) -> list[str]:
 
 
 def contents(engine: Engine) -> dict[str, list[dict[str, object]]]:
-    """What is in the columns that are there: a step may add one, which is empty at first, or take one away."""
+    """What is in the columns that are there: a step may add one, which is empty at first, or take one away. A text is
+    equal to its bytes: on MySQL a step makes the payload binary."""
     there = {name: table for name, table in reflected.tables(engine).items() if name not in OTHERS}
     with engine.connect() as database:
         rows = {name: database.execute(select(table)).mappings().all() for name, table in there.items()}
     return {
-        table: [{name: value for name, value in row.items() if value is not None} for row in found]
+        table: [{name: _plain(name, value) for name, value in row.items() if value is not None} for row in found]
         for table, found in rows.items()
     }
+
+
+def _plain(name: str, value: object) -> object:
+    return value.decode() if name == "payload" and isinstance(value, bytes) else value
 
 
 def is_in(row: Mapping[str, object], rows: list[dict[str, object]]) -> bool:
@@ -200,7 +213,7 @@ def test_upgrading_step_by_step_with_data_in_every_table_loses_none(empty: Engin
         after = contents(empty)
         assert {name: [row for row in rows if is_in(row, after[name])] for name, rows in before.items()} == before
         fill(empty)
-    assert {len(rows) for rows in contents(empty).values()} == {1, 101}
+    assert {len(rows) for rows in contents(empty).values()} == {1, 3, 101}, "texts of three tables are to be converted"
     require_current(empty)
 
 
