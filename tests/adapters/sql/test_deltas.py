@@ -176,9 +176,7 @@ def as_an_earlier_version_stored(tx: Transaction) -> None:
     for table in ("product_raw_data", "product_changes", "product_outbox"):
         first, last = tx.db.rows(f"SELECT MIN(id), MAX(id) FROM {table}")[0]  # noqa: S608
         given = {"table": table, "row": first - 1, "last": last}
-        tx.db.run(
-            "INSERT INTO text_conversions (table_name, after_row, last_row) VALUES (:table, :after, :last)", given
-        )
+        tx.db.run("INSERT INTO text_conversions (table_name, after_row, last_row) VALUES (:table, :row, :last)", given)
 
 
 def everything(tx: Transaction) -> list[object]:

@@ -232,11 +232,9 @@ class SqlTaskQueries(Repository):
 
 class SqlRunTasks(Repository):
     def open_of(self, execution_id: ExecutionId, statuses: Sequence[TaskStatus]) -> Sequence[Task]:
-        rows = self._db.hold(
-            f"{SELECT} WHERE execution_id = :execution_id AND status IN (:statuses) AND {NOT_COMPLETED}",
-            {"execution_id": execution_id},
-            statuses=statuses,
-        )
+        indexed = "" if TaskStatus.COMPLETED in statuses else f" AND {NOT_COMPLETED}"
+        sql = f"{SELECT} WHERE execution_id = :execution_id AND status IN (:statuses){indexed}"
+        rows = self._db.hold(sql, {"execution_id": execution_id}, statuses=statuses)
         return [task_of(row) for row in rows]
 
     def open_items(self, execution_id: ExecutionId, items: Sequence[ItemNo]) -> dict[ItemNo, int]:
