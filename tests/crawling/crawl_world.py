@@ -18,7 +18,7 @@ from tests.world import StoreWorld, due_messages, enter_worker
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.agent import Outcome
-from sellerwatch.agents.answers import Answer, AnswerKind
+from sellerwatch.agents.answers import Answer, AnswerKind, Session
 from sellerwatch.agents.breaker import BreakerRules
 from sellerwatch.agents.lending import LendingRules
 from sellerwatch.agents.limits import Host, Limits
@@ -57,7 +57,7 @@ class NoNetwork:
 
 
 def a_marketplace() -> MustitMarketplace:
-    return MustitMarketplace(NoNetwork(), "https://market.test", lambda identity: identity.token.nid)
+    return MustitMarketplace(NoNetwork(), "https://market.test", lambda identity: Session("a-token", "", "", HOUR))
 
 
 class CrawlWorld(StoreWorld):
