@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import traceback
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -41,7 +42,12 @@ def why_not(sealer: AesGcmSealer, token: Token, agent: str = AGENT) -> str:
 def tampered(token: Token, at: int, part: str = "sealed") -> Token:
     raw = bytearray(base64.b64decode(getattr(token, part)))
     raw[at] ^= 1
-    return replace(token, **{part: base64.b64encode(raw).decode()})
+    return given_as(token, part, base64.b64encode(raw).decode())
+
+
+def given_as(token: Token, part: str, value: str) -> Token:
+    changed: dict[str, Any] = {part: value}
+    return replace(token, **changed)
 
 
 @given(st.text(st.characters(codec="utf-8"), min_size=5, max_size=300), st.integers(1, 10**6).map(agent_id))
@@ -75,7 +81,7 @@ def test_the_longest_cookie_that_is_stored_fits_into_its_column() -> None:
 def test_a_value_does_not_open_in_the_place_of_another(part: str, taken_from: str) -> None:
     sealer = AesGcmSealer([NEW])
     token = sealed(sealer)
-    assert "altered" in why_not(sealer, replace(token, **{part: getattr(token, taken_from)}))
+    assert "altered" in why_not(sealer, given_as(token, part, getattr(token, taken_from)))
 
 
 def test_a_cookie_in_the_clear_does_not_open() -> None:

@@ -346,14 +346,14 @@ def test_who_started_a_run_is_taken_over_from_the_audit_trail(migrated: Engine) 
 @pytest.mark.parametrize("on", ENGINES)
 def test_cookies_in_the_clear_are_forgotten_with_their_tokens_and_sealed_ones_on_the_way_down(migrated: Engine) -> None:
     downgrade(migrated, "0017")
-    for step in (lambda: upgrade(migrated, NOW), lambda: downgrade(migrated, "0017")):
+    for is_up in (True, False):
         fill(migrated)
         with migrated.begin() as database:
             database.exec_driver_sql("UPDATE user_agent_token SET is_active = 1, nid = 'a-nid', mustit_uid = 'a-uid'")
             database.exec_driver_sql(
                 "UPDATE token_refresh_schedule SET token_id = (SELECT token_id FROM user_agent_token)"
             )
-        step()
+        upgrade(migrated, NOW) if is_up else downgrade(migrated, "0017")
         after = contents(migrated)
         (token,) = after["user_agent_token"]
         assert (token["is_active"], after["token_refresh_schedule"]) == (False, [])
