@@ -12,13 +12,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import orjson
-from tests.builders import DAY, HOUR, NOW, StoppedClock, a_failure, a_token, at, ids, worker_id
+from tests.builders import DAY, HOUR, NOW, StoppedClock, a_failure, a_session, a_token, at, ids, worker_id
 from tests.world import StoreWorld, due_messages, enter_worker
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.agent import Outcome
-from sellerwatch.agents.answers import Answer, AnswerKind, Session
+from sellerwatch.agents.answers import Answer, AnswerKind
 from sellerwatch.agents.breaker import BreakerRules
 from sellerwatch.agents.lending import LendingRules
 from sellerwatch.agents.limits import Host, Limits
@@ -57,7 +57,7 @@ class NoNetwork:
 
 
 def a_marketplace() -> MustitMarketplace:
-    return MustitMarketplace(NoNetwork(), "https://market.test", lambda identity: Session("a-token", "", "", HOUR))
+    return MustitMarketplace(NoNetwork(), "https://market.test", a_session)
 
 
 class CrawlWorld(StoreWorld):

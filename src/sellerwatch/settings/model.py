@@ -19,6 +19,7 @@ from sellerwatch.settings.values import (
     Networks,
     Password,
     Positive,
+    ProxyAddress,
     Rate,
     RedisAddress,
     RequestPath,
@@ -236,6 +237,16 @@ class Settings(BaseModel):
     alert_webhook_url: SecretAddress | None = Field(
         None, description="Address for alerts (Slack's JSON); none: alerts go to the log."
     )
+    https_proxy: ProxyAddress | None = Field(
+        None,
+        description="Proxy for https:// addresses of marketplace, receiver and alerts, as"
+        " http://[user:password@]host:port; none: HTTPS_PROXY of the environment.",
+    )
+    no_proxy: str = Field(
+        "",
+        description="Hosts that are asked without the proxy, separated by commas, or * for all; none: NO_PROXY of the"
+        " environment.",
+    )
     run_deadline_seconds: Seconds = Field(86400, description="A run that takes longer fails.")
     timezone: Zone = Field("UTC", description="Time zone of days in statistics and of times in the console.")
     language: Literal["en", "ko"] = Field("en", description="Language of messages.")
@@ -271,6 +282,8 @@ SECRETS = frozenset(
         "admin_password",
         # Anybody who knows such an address can post there.
         "alert_webhook_url",
+        # It may hold a password, also where it is not written as an address should be.
+        "https_proxy",
     }
 )
 #: Settings that can be given as the name of a file: the address of a server may hold a password.
