@@ -70,6 +70,10 @@ GUESSED_FIRST = (
     "iloveyou20261119",
     "minjiminji2026",
     "Minjiminji12",
+    "!!Sunshine!!2026",
+    "startfinding",
+    "liverpool-1892",
+    "--minji-MINJI--",
 )
 
 
