@@ -41,7 +41,7 @@ async def test_every_503_of_the_api_says_when_to_come_back(console: Console) -> 
         "GET /actuator/health",
         "GET /metrics",
         "GET /api/v1/sellers",
-        "DELETE /api/v1/agents/{agent}",
+        "POST /api/v1/sellers/{sellerId}/deactivate",
     } <= unavailable
     assert len(unavailable) > 60
 
