@@ -15,7 +15,7 @@ from sellerwatch.settings.model import IN_FILES, PREFIX, Settings
 
 #: Files beside an embedded database; the database's own name is the first.
 _BESIDE = ("", "-wal", "-shm", ".keys", ".jwt", ".api_key")
-_SIGNING = ("jwt_secret", "product_server_secret", "internal_api_keys")
+_SIGNING = ("jwt_secret", "cookie_secret", "form_secret", "product_server_secret", "internal_api_keys")
 
 
 def deployment_of(settings: Settings, environment: Mapping[str, str]) -> Deployment:

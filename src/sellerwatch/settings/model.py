@@ -104,6 +104,15 @@ class Settings(BaseModel):
         None,
         description="Signs API tokens; of several, separated by commas, the first; none: created beside the database.",
     )
+    cookie_secret: LongSecret | None = Field(
+        None,
+        description="Signs cookies of the console; of several, separated by commas, the first; none: by JWT_SECRET.",
+    )
+    form_secret: LongSecret | None = Field(
+        None,
+        description="Signs form tokens of the console; of several, separated by commas, the first; none: by"
+        " JWT_SECRET.",
+    )
     jwt_issuer: str = Field("sellerwatch", min_length=1, description="Issuer of API tokens.")
     jwt_audience: str = Field("sellerwatch", min_length=1, description="Audience of API tokens.")
     admin_password: Password | None = Field(
@@ -278,6 +287,8 @@ SECRETS = frozenset(
         "product_server_secret",
         "token_keys",
         "jwt_secret",
+        "cookie_secret",
+        "form_secret",
         "internal_api_keys",
         "admin_password",
         # Anybody who knows such an address can post there.
