@@ -20,13 +20,18 @@ _SIGNING = ("jwt_secret", "cookie_secret", "form_secret", "product_server_secret
 
 def deployment_of(settings: Settings, environment: Mapping[str, str]) -> Deployment:
     return Deployment(
-        is_public=not _is_here(settings.host),
+        is_public=is_public(settings),
         has_trusted_proxies=bool(settings.trusted_proxies.strip()),
         is_receiver_unsigned=settings.product_server_url is not None and settings.product_server_secret is None,
         connections=tuple(_connections(settings)),
         secrets=tuple(_secrets(settings)),
         files=tuple(_files(settings, environment)),
     )
+
+
+def is_public(settings: Settings) -> bool:
+    """Return whether the API listens on more than this machine."""
+    return not _is_here(settings.host)
 
 
 def _connections(settings: Settings) -> Iterator[Connection]:

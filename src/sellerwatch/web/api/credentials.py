@@ -2,8 +2,8 @@
 
 The algorithm is pinned, so a token cannot choose how it is checked. Times are checked against the clock the service
 goes by, not the library's own. JWT_SECRET signs API tokens itself, because other programs may sign them too; what only
-this program signs (cookies, forms, known devices) has keys derived from it or from secrets of their own, so that none is
-good for another purpose.
+this program signs (cookies, forms, known devices) has keys derived from it, or from secrets of their own: none is good
+for another purpose.
 """
 
 from __future__ import annotations
