@@ -120,3 +120,9 @@ async def test_anonymous_health_asks_other_servers_no_more_often_for_being_asked
     world.clock.time += OUTSIDE_SECONDS * SECOND
     await nobody.get("/actuator/health")
     assert asked == 3
+
+
+def test_git_ignores_the_files_beside_a_database() -> None:
+    ignored = (Path(__file__).parents[2] / ".gitignore").read_text().splitlines()
+    assert {"*.db", "*.db-*", "*.keys", "*.jwt", "*.api_key"} <= set(ignored)
+    assert set(BESIDE) == {"", "-wal", "-shm", ".keys", ".jwt", ".api_key"}

@@ -14,7 +14,7 @@ from sellerwatch.settings.load import CONFIG
 from sellerwatch.settings.model import IN_FILES, PREFIX, Settings
 
 #: Files beside an embedded database; the database's own name is the first.
-_BESIDE = ("", "-wal", "-shm", ".keys", ".jwt", ".api_key")
+BESIDE = ("", "-wal", "-shm", ".keys", ".jwt", ".api_key")
 _SIGNING = ("jwt_secret", "cookie_secret", "form_secret", "product_server_secret", "internal_api_keys")
 
 
@@ -65,7 +65,7 @@ def _secrets(settings: Settings) -> Iterator[ConfiguredSecret]:
 def _files(settings: Settings, environment: Mapping[str, str]) -> Iterator[PrivateFile]:
     database = database_path(make_engine(settings.database_url))
     if database is not None:
-        for suffix in _BESIDE:
+        for suffix in BESIDE:
             yield from _file("DATABASE_URL", database.with_name(f"{database.name}{suffix}"), is_ours=True)
     names = [CONFIG, *(f"{name.upper()}_FILE" for name in sorted(IN_FILES))]
     for name in names:

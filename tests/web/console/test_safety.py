@@ -278,3 +278,18 @@ async def test_what_is_done_is_on_the_trail_under_the_persons_name(console: Cons
     assert "Agent #1 is available again" in seen.words
     seen = await console.admin.send("/agents/1/unblock", back="/agents/1")
     assert "must be BLOCKED" in seen.words
+
+
+async def test_an_image_that_is_no_web_address_is_no_link(console: Console) -> None:
+    crawl = await console.world.crawl_world(products=1)
+    (item,) = crawl.items(ONE)
+    sold = crawl.world.product(item)
+    assert sold is not None
+    wicked = ("javascript:alert(1)", " javascript:alert(2)", "data:text/html,<script>", "//evil.test/x", "vbscript:x")
+    crawl.world.put(replace(sold, detail_images=(*wicked, "https://images.test/fine.jpg")))
+    await crawl.crawl(ONE)
+    await crawl.deliver_all()
+    page = (await console.viewer.see(f"/products/{item}")).text
+    assert 'href="https://images.test/fine.jpg" rel="noopener noreferrer"' in page
+    assert "javascript:alert(1)" in page
+    assert not re.search(r"""(?i)(?:href|src|action)=["']?\s*(?:javascript|data|vbscript|//)""", page)
