@@ -13,6 +13,7 @@ from sellerwatch.access.users import InvalidPassword, check_password
 from sellerwatch.adapters.keyfile import KeyFileExposed, internal_key_beside, jwt_secret_beside, token_keys_beside
 from sellerwatch.adapters.sql.engine import check_reachable, make_engine
 from sellerwatch.adapters.sql.migrate import upgrade
+from sellerwatch.compose.deployment import BESIDE
 from sellerwatch.compose.keys import internal_api_keys
 from sellerwatch.settings.load import load
 from sellerwatch.web.api import events
