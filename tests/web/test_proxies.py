@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from sellerwatch.access.logins import network
 from sellerwatch.web.api.app import make_app
-from sellerwatch.web.api.proxies import TrustedProxies
+from sellerwatch.web.api.proxies import ForwardedMiddleware, TrustedProxies
 
 from .api_world import ApiWorld
 from .caller import Api
