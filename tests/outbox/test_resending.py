@@ -62,11 +62,17 @@ class ResendWorld:
 
     async def until_over(self, resend_id: ResendId, longest: timedelta = timedelta(days=2)) -> Resend:
         end = self.world.now + longest
-        while (next_at := await self.resending.next_at()) is not None:
+        while await self.until_next():
             assert self.world.now < end, "the resend does not end"
-            await self.world.clock.sleep((next_at - self.world.now).total_seconds())
             await self.resending.send()
         return await self.resend(resend_id)
+
+    async def until_next(self) -> bool:
+        """Sleep until the next round; False when none follows."""
+        next_at = await self.resending.next_at()
+        if next_at is not None:
+            await self.world.clock.sleep((next_at - self.world.now).total_seconds())
+        return next_at is not None
 
     async def resend(self, resend_id: ResendId) -> Resend:
         found = await self.world.read(lambda tx: tx.resends.get(resend_id))
@@ -117,8 +123,7 @@ def test_an_outage_shorter_than_that_costs_a_resend_nothing(resends: ResendWorld
         resends.receiver.failing = {"": 503}
         for _ in range(MOST_FAILED_ROUNDS - 1):
             await resends.resending.send()
-            assert (next_at := await resends.resending.next_at()) is not None
-            await resends.world.clock.sleep((next_at - resends.world.now).total_seconds())
+            await resends.until_next()
         resends.receiver.failing = {}
         found = await resends.until_over(resend_id)
         assert (found.status, found.accepted, found.failures, found.problem) == ("COMPLETED", 12, 0, None)
@@ -134,7 +139,10 @@ def test_a_seller_whose_events_all_fail_beside_accepted_ones_ends_with_counts(re
         resends.receiver.failing = {seller_of(1): 500}
         found = await resends.until_over(resend_id, timedelta(hours=1))
         assert (found.status, found.accepted, found.failed) == ("COMPLETED", 10, 30)
-        assert {(each.answer, each.tries) for each in await resends.answers(resend_id)} == {("ACCEPTED", 0), ("FAILED", 5)}
+        assert {(each.answer, each.tries) for each in await resends.answers(resend_id)} == {
+            ("ACCEPTED", 0),
+            ("FAILED", 5),
+        }
         await resends.check_nothing_else_changed()
 
     resends.world.play(scenario())
