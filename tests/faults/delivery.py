@@ -280,7 +280,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             upgrade(engine, SystemClock().now())
             engine.dispose()
             settings = QUICK if options.quick else {}
-            with delivery_processes(folder, database, **settings) as world, world.start() as service, world.start():
+            with (
+                delivery_processes(folder, database, **settings) as world,
+                world.start() as service,
+                world.start() as other,
+            ):
+                for each in (service, other):
+                    each.until_it_says('"serving"')
                 good = case(world, numbers.get(name, 20))
                 delay = world.longest_delay(good)
                 report(f"{name}: all that is fine arrived once and in order; {good} after {delay:.1f} s at most")
