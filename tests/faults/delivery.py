@@ -24,6 +24,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests import waiting
+from tests.builders import execution_id
 from tests.faults.processes import Program, run
 from tests.faults.resync import opened, report
 from tests.outbox.delivery_world import seller_of, stock_event
@@ -33,6 +34,7 @@ from tests.world import StoreWorld
 from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.migrate import upgrade
 from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.kernel.activity import Activity
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import SystemClock
 from sellerwatch.kernel.ids import OutboxId, ProductId, SellerId
@@ -85,14 +87,19 @@ class DeliveryProcesses:
         self._ask("POST", "/behave", json.dumps(rules))
 
     def tell(self, *numbers: int) -> None:
-        """One more event of each of these products, in one transaction."""
+        """One more event of each of these products, in one transaction; as a run does it, with an activity."""
         made, now = [], self._world.now
         for number in numbers:
             product_id = self._products.setdefault(number, ProductId.generate(self._world.ids))
             self._versions[number] += 1
             outbox_id = OutboxId.generate(self._world.ids)
             made.append(stock_event(outbox_id, product_id, number, self._versions[number], now))
-        asyncio.run(self._world.transact(lambda tx: tx.product_outbox.add_all(made)))
+
+        def work(tx: Transaction) -> None:
+            tx.product_outbox.add_all(made)
+            tx.activity.add(Activity(now, "execution.progress", "execution", execution_id(), {}))
+
+        asyncio.run(self._world.transact(work))
 
     def until(self, condition: Callable[[], bool], what: str, trickle: Iterator[Sequence[int]] | None = None) -> None:
         """Wait for it; meanwhile events of these products come."""
