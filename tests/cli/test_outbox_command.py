@@ -329,7 +329,7 @@ def test_a_refused_seller_is_shown_and_tried_at_once_on_resume(world: CliWorld) 
     [circuit] = world.see(lambda tx: tx.seller_circuits.of(OutboxKind.PRODUCT)).values()
     assert (circuit.not_before == a_refused_seller().not_before, circuit.openings) == (False, 1)
     (entry,) = world.trail()
-    assert (entry.action, entry.after["sellers"]) == ("outbox.resume", [SELLER])
+    assert (entry.action, (entry.after or {})["sellers"]) == ("outbox.resume", [SELLER])
     assert "nothing to resume" in refused(world("outbox", "resume", "--kind", "scheduler"), 1)
 
 

@@ -58,7 +58,7 @@ class ResendWorld:
     async def ask(self, choice: ResendChoice | None = None) -> ResendId:
         self.receiver.requests.clear()
         started = await self.world.command(start_resend, choice or ResendChoice())
-        return ResendId(started.resend_id)
+        return ResendId(started.resend_id or "")
 
     async def until_over(self, resend_id: ResendId, longest: timedelta = timedelta(days=2)) -> Resend:
         end = self.world.now + longest
@@ -110,7 +110,7 @@ def test_a_resend_of_which_nothing_is_accepted_fails_in_the_end_and_says_why(res
         assert len(resends.receiver.requests) == 5 + 2 * (MOST_FAILED_ROUNDS - 1)
         assert {each.tries for each in await resends.answers(resend_id)} == {0}
         [entry, _] = await resends.world.audit_trail()
-        assert (entry.action, entry.after["problem"]) == ("resend.give_up", "answered 500: no")
+        assert (entry.action, (entry.after or {})["problem"]) == ("resend.give_up", "answered 500: no")
         await resends.check_nothing_else_changed()
 
     resends.world.play(scenario())

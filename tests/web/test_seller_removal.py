@@ -109,7 +109,7 @@ async def test_a_refresh_of_its_products_is_ended_too(world: ApiWorld) -> None:
     session = world.parts.session("test", "en")
     started = await session.run(refresh_products, crawl.items(ONE), session.rules, HOUR)
     await remove_seller(session, ONE)
-    assert (await world.run(ExecutionId(started.runs[0].execution_id))).status == "FAILED"
+    assert (await world.run(ExecutionId(started.runs[0].execution_id or ""))).status == "FAILED"
     assert not await crawl.claim()
 
 

@@ -144,7 +144,7 @@ def _change_channel(
     after = change(before)
     if not dry_run:
         tx.channels.save(after, context.now)
-        states = _channel_state(before), _channel_state(after) | facts
+        states = _channel_state(before), {**_channel_state(after), **facts}
         _record(tx, context, f"outbox.{verb}", "outbox", kind, *states, note)
     return ChannelView.of(after)
 
