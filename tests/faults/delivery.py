@@ -219,9 +219,10 @@ def every_tenth_fails(world: DeliveryProcesses, events: int) -> SellerId:
     """Every tenth event of a seller always fails, for good in the end, and holds only its product."""
     first = world.next_range()
     bad_seller, good = seller_of(first + 1), seller_of(first + 2001)
-    bad = range(first + 10, first + 1 + events, 10)
+    all_of_them = range(first, first + events)
+    bad = all_of_them[9::10]
     world.behave(fails=[str(900_000_000 + number) for number in bad])
-    world.tell(*range(first + 1, first + 1 + events))
+    world.tell(*all_of_them)
     world.tell(*bad[:2])
     trickle = ((first + 900 + number % 90 // 10 * 10 + 1, first + 2001 + number % 900) for number in count())
 
