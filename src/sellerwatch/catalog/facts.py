@@ -17,9 +17,9 @@ from operator import attrgetter
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from sellerwatch.catalog.product_data import DetailData, OptionData, ProductData
-from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import ItemNo, SellerId
 
 #: Salt of the hashes of bodies. Raise it when the parser reads other facts from the same body: every body is then read
@@ -29,9 +29,7 @@ PARSER_VERSION = b"1:"
 _option_no = attrgetter("option_no")
 
 
-@fast_frozen
-@dataclass(frozen=True, slots=True)
-class ListFacts:
+class ListFacts(Struct, frozen=True):
     """The entry of a product on a list page. Names and prices come from the detail, so that both change together."""
 
     item_no: ItemNo
@@ -39,40 +37,33 @@ class ListFacts:
     tags: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Brand:
+class Brand(Struct, frozen=True):
     code: int | None
     name: str
     name_kr: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Category:
+class Category(Struct, frozen=True):
     level: str
     code: str
     name: str
 
 
-@fast_frozen
-@dataclass(frozen=True, slots=True)
-class Prices:
+class Prices(Struct, frozen=True):
     normal: int
     selling: int
     discount: int
     rate: int
 
 
-@dataclass(frozen=True, slots=True)
-class Shipping:
+class Shipping(Struct, frozen=True):
     type: str
     fee: int
     fee_type: str
     average_days: int | None
 
 
-@fast_frozen
-@dataclass(frozen=True, slots=True)
-class DetailFacts:
+class DetailFacts(Struct, frozen=True):
     item_no: ItemNo
     seller_id: SellerId
     name: str
@@ -88,9 +79,7 @@ class DetailFacts:
     description_html: str
 
 
-@fast_frozen
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(Struct, frozen=True):
     option_no: int
     color: str
     size: str
@@ -111,9 +100,7 @@ class OptionFacts:
 Facts = ListFacts | DetailFacts | OptionFacts
 
 
-@fast_frozen
-@dataclass(frozen=True, slots=True)
-class NormalizedPart:
+class NormalizedPart(Struct, frozen=True):
     """The facts of one part as the JSON that events carry: written once, then hashed, compared and sent as it is.
 
     List entries and details both have images, which productData joins in one list. So the images are kept apart: `head`
