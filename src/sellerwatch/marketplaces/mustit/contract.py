@@ -93,16 +93,16 @@ class ShippingItem(Struct, frozen=True):
     data: Any = UNSET
 
 
-class DeliveryDay(Struct, frozen=True, rename="camel"):
+class AverageDay(Struct, frozen=True, rename="camel"):
     focus_text: Text = None
     text: Text = None
 
 
-class ShippingTerms(Struct, frozen=True, rename="camel"):
+class ShippingBody(Struct, frozen=True, rename="camel"):
     shipping_fee: Whole
     shipping_type: Text = None
     shipping_fee_type: Text = None
-    average_delivery_day: DeliveryDay | None = None
+    average_delivery_day: AverageDay | None = None
 
 
 class OptionBody(Struct, frozen=True, rename="camel"):

@@ -34,17 +34,17 @@ from sellerwatch.catalog.ports import Unparsable
 from sellerwatch.kernel.ids import InvalidSellerId, ItemNo, SellerId
 from sellerwatch.marketplaces.mustit.contract import (
     LARGEST,
+    AverageDay,
     BannersModule,
-    DeliveryDay,
     DetailBody,
     DetailInfoModule,
     EntryBody,
     InfoModule,
     OptionBody,
     PageBody,
+    ShippingBody,
     ShippingItem,
     ShippingModule,
-    ShippingTerms,
 )
 from sellerwatch.marketplaces.mustit.json_values import InvalidValue, UnrelatedAnswer, decode, read_as
 from sellerwatch.marketplaces.ports import ListEntry, ListPage
@@ -246,22 +246,22 @@ def _shipping(module: ShippingModule) -> Shipping | None:
         try:
             item = read_as(value, ShippingItem)
             if item.type == "SHIPPING":
-                return _shipping_terms(item.data)
+                return _shipping_data(item.data)
         except InvalidValue as wrong:
             raise wrong.under(f"{SHIPPING}.items[{index}]") from None
     return None
 
 
-def _shipping_terms(data: Any) -> Shipping:
+def _shipping_data(data: Any) -> Shipping:
     try:
-        terms = read_as(data, ShippingTerms)
-        days = None if terms.average_delivery_day is None else _average_days(terms.average_delivery_day)
+        read = read_as(data, ShippingBody)
+        days = None if read.average_delivery_day is None else _average_days(read.average_delivery_day)
     except InvalidValue as wrong:
         raise wrong.under("data") from None
-    return Shipping(terms.shipping_type or "", terms.shipping_fee, terms.shipping_fee_type or "", days)
+    return Shipping(read.shipping_type or "", read.shipping_fee, read.shipping_fee_type or "", days)
 
 
-def _average_days(day: DeliveryDay) -> int | None:
+def _average_days(day: AverageDay) -> int | None:
     """Return the first whole number in focusText, else in text; None without one."""
     found = _WHOLE_NUMBER.search(day.focus_text or "") or _WHOLE_NUMBER.search(day.text or "")
     if found is None:
