@@ -60,7 +60,7 @@ AGGREGATES = {
     "task": "crawling/task.py",
 }
 
-# On the path of every request, where docs/decisions/0017 measures what a cheap value saves.
+# What is left of what structs have replaced (docs/decisions/0017).
 FAST_VALUES = {"adapters/sql/products.py", "adapters/sql/tasks.py", "outbox/message.py"}
 # What is recorded together with a change, in one place for each kind of change: a use case that writes the table itself
 # would leave out the activity.

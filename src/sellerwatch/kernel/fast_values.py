@@ -1,7 +1,6 @@
-"""Frozen values that are made and copied cheaply: a crawl makes dozens for every request.
+"""Frozen values that are made cheaply: what structs have not replaced yet (docs/decisions/0017-values-are-structs.md).
 
-What each saves, and what it does not check, is measured in docs/decisions/0017-frozen-to-the-checker.md. Only modules
-on the path of a request use this; `tests/architecture/test_house.py` lists them.
+`tests/architecture/test_house.py` lists the modules that use this.
 """
 
 from __future__ import annotations
