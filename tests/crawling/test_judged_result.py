@@ -45,7 +45,7 @@ def judged(
 
 
 def an_answer(kind: AnswerKind, status: int | None = None, **rest: object) -> Answer:
-    return structs.replace(Answer(kind, status, detail=f"It was {kind}."), **rest)  # type: ignore[arg-type]
+    return structs.replace(Answer(kind, status, detail=f"It was {kind}."), **rest)
 
 
 @pytest.mark.parametrize(

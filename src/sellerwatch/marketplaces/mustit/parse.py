@@ -182,7 +182,8 @@ def _modules(detail: DetailBody) -> dict[str, Any]:
     found = {module.type: module.data for module in read}
     if len(found) < len(read):
         types = [module.type for module in read]
-        raise InvalidValue(next(each for each in types if types.count(each) > 1), "TWICE")
+        kind = next(each for each in types if types.count(each) > 1)
+        raise InvalidValue(kind, "TWICE")
     return found
 
 
