@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec import structs
 from tests.builders import MINUTE, StoppedClock, a_complete_product, a_task
 
 from sellerwatch.adapters.sql.transaction import Transaction
@@ -66,7 +65,7 @@ def test_show_counts_tasks_by_type_and_state_and_errors_by_cause(world: CliWorld
         task = tx.tasks.get(task_id(task_number() + 4))
         assert task is not None
         unreadable = Failure.of(FailureCode.UNREADABLE, NOW, endpoint="detail", problem="EMPTY")
-        tx.tasks.save([replace(task, failure=unreadable)], NOW)
+        tx.tasks.save([structs.replace(task, failure=unreadable)], NOW)
 
     world.do(another_error)
     shown = world.json("executions", "show", execution_id())

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from msgspec import structs
 from tests.builders import NOW, a_product, execution_id, seller_id
 from tests.machines import spec
 from tests.machines.moves import QUICK, attempt
@@ -134,7 +134,7 @@ class ProductMachine(RuleBasedStateMachine):
         self.product = before.send_snapshot(self.now)
         assert self.product.state == spec.PRODUCT[before.state, "send_snapshot"]
         assert (self.product.version, self.product.updated_at) == (before.version + 1, self.now)
-        assert replace(self.product, version=before.version, updated_at=before.updated_at) == before
+        assert structs.replace(self.product, version=before.version, updated_at=before.updated_at) == before
         self.told.append(ProductEvent.SNAPSHOT)
 
     @precondition(lambda self: self.told and self.told[-1] is ProductEvent.UPDATED)
@@ -169,14 +169,14 @@ class ProductMachine(RuleBasedStateMachine):
     def its_detail_names_the_owner(self, owner: SellerId) -> None:
         before = self.product
         self.product = before.belong_to(owner, self.now)
-        assert replace(self.product, seller_id=before.seller_id, updated_at=before.updated_at) == before
+        assert structs.replace(self.product, seller_id=before.seller_id, updated_at=before.updated_at) == before
         assert self.product.seller_id == owner
 
     @rule(name=st.sampled_from(["셔츠 🧵", "x" * 1000]))
     def it_is_named_in_an_event(self, name: str) -> None:
         before = self.product
         self.product = before.with_name(name)
-        assert replace(self.product, name=before.name) == before
+        assert structs.replace(self.product, name=before.name) == before
         assert self.product.name is not None
         assert name.startswith(self.product.name)
 

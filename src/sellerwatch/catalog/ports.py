@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from msgspec import Struct
+
 from sellerwatch.catalog.changes import ChangeFilter, FoundFilter, FoundProducts, ListedChange
 from sellerwatch.catalog.differences import Change, ChangeKind
 from sellerwatch.catalog.facts import DetailFacts, ListFacts, OptionFacts
@@ -17,7 +19,6 @@ from sellerwatch.catalog.resync import Resync, ResyncChoice, ResyncStatus
 from sellerwatch.kernel.answer_problem import AnswerProblem
 from sellerwatch.kernel.errors import Failed
 from sellerwatch.kernel.failure import Failure, FailureCode
-from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import CaseId, ExecutionId, ItemNo, OutboxId, ProductId, RemovalId, ResyncId, SellerId
 from sellerwatch.kernel.paging import Cursor, Page
 from sellerwatch.sellers.ports import SellersTx
@@ -25,9 +26,7 @@ from sellerwatch.sellers.ports import SellersTx
 PartKey = tuple[ItemNo, PartType]
 
 
-@fast_frozen
-@dataclass(frozen=True, slots=True)
-class RawPart:
+class RawPart(Struct, frozen=True):
     """A body to store. It is stored only when the part changed."""
 
     product_id: ProductId
@@ -159,9 +158,7 @@ class TextConversions(Protocol):
         """Convert the texts of the next rows of a table. Return whether there was anything left to look at."""
 
 
-@fast_frozen
-@dataclass(frozen=True, slots=True)
-class HistoryEntry:
+class HistoryEntry(Struct, frozen=True):
     """A state of a product, as its differences from the state before.
 
     A creation is stored as the `whole` product in JSON, and becomes changes only when it is read: most never are.

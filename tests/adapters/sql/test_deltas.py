@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -48,8 +47,17 @@ def keeping(body: bytes) -> Callable[[Transaction], None]:
 
 
 def an_entry(number: int = 1, **given: Any) -> HistoryEntry:
-    made = HistoryEntry(product_id(), ITEM, SELLER, None, outbox_id(number), ProductEvent.CREATED, number, (), NOW)
-    return replace(made, **given)
+    made: dict[str, Any] = {"event": ProductEvent.CREATED, "changes": (), **given}
+    return HistoryEntry(
+        product_id=product_id(),
+        item_no=ITEM,
+        seller_id=SELLER,
+        execution_id=None,
+        outbox_id=outbox_id(number),
+        version=number,
+        created_at=NOW,
+        **made,
+    )
 
 
 def an_event(number: int = 1, payload: bytes = EVENT) -> Any:
@@ -94,7 +102,9 @@ async def test_a_text_is_stored_once(inline_store: SqlStore) -> None:
 async def test_an_event_written_after_its_detail_finds_it_again(inline_store: SqlStore) -> None:
     await inline_store.transact(lambda tx: tx.bodies.keep_raw([a_detail(BODY)]))
     await inline_store.transact(lambda tx: tx.product_outbox.add(an_event()))
-    await inline_store.transact(lambda tx: tx.product_outbox.replace_payload(an_event(payload=EVENT + b" "[:0]), NOW))
+    await inline_store.transact(
+        lambda tx: tx.product_outbox.replace_payload(an_event(payload=b'{"eventId":"2"' + EVENT[14:]), NOW)
+    )
     [(size, base)] = await inline_store.read(lambda tx: stored(tx, "product_outbox", "payload"))
     assert base is not None
     assert size < 200
