@@ -189,29 +189,28 @@ def marketplace(
     command += ["--products", str(products), "--detail-kb", str(detail_kb), "--window-limit", "100000000"]
     command += ["--random-text", "--requests-per-second", "0", "--latency-ms", str(latency_ms)]
     command += ["--steady"] if is_steady else []
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=lambda: pin(0))
-    try:
-        assert process.stdout is not None
-        text = ""
-        while not text.rstrip().endswith("}"):
-            text += process.stdout.readline()
-        url = json.loads(text)["marketplace"]
-        say(f"warming a marketplace of {sellers * products:,} products with details of {detail_kb} KB up ...")
-        _ask(url, "warm", "POST")
-        options = {"sellers": sellers, "detail_kb": detail_kb, "random_text": True, "volatile": not is_steady}
-        with receiver() as events:
-            yield Market(url, events, process.pid, products, options)
-    finally:
-        process.terminate()
-        process.wait(timeout=10)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=lambda: pin(0)) as process:
+        try:
+            assert process.stdout is not None
+            text = ""
+            while not text.rstrip().endswith("}"):
+                text += process.stdout.readline()
+            url = json.loads(text)["marketplace"]
+            say(f"warming a marketplace of {sellers * products:,} products with details of {detail_kb} KB up ...")
+            _ask(url, "warm", "POST")
+            options = {"sellers": sellers, "detail_kb": detail_kb, "random_text": True, "volatile": not is_steady}
+            with receiver() as events:
+                yield Market(url, events, process.pid, products, options)
+        finally:
+            process.terminate()
 
 
 def compete(
     who: str, market: Market, *options: str, phases: Sequence[str] = ("first",), is_delivering: bool = False
 ) -> list[Run]:
-    """One contestant's turn, its products and events checked. `phases` are done by our own service, one after the
-    other; `is_delivering`: it delivers from the start, and a phase is over when its events are delivered. Others have no phases."""
-    is_ours, phases = who == US, phases if who == US else ()
+    """One contestant's turn, its products and events checked. `phases` are done by our own service alone, one after the
+    other; `is_delivering`: it delivers from the start, and a phase is over when its events are delivered."""
+    is_ours, phases = who == US, tuple(phases) if who == US else ()
     with databases() as folder:
         database = folder / "contest.db"
         command = [*COMMANDS[who], "--url", market.url, "--database", str(database), *options]
@@ -236,7 +235,8 @@ def compete(
     for each, one in zip(names, measured, strict=True):
         before, disk = disk, one.pop("disk")
         runs.append(Run(each, **one, mismatches=wrong, products=market.products, grown=disk - before))
-    for at in [at for at, phase in enumerate(phases) if phase == "changed" and "again" in phases[at + 1 : at + 2]]:
+    # A changed one between two unchanged ones is compared with both.
+    for at in [at for at in range(1, len(phases) - 1) if phases[at - 1 : at + 2] == ("again", "changed", "again")]:
         around = runs[at - 1].cpu_per_1k + runs[at + 1].cpu_per_1k
         runs[at] = replace(runs[at], beside=2 * runs[at].cpu_per_1k / around)
     return runs
@@ -298,12 +298,13 @@ def wrong_in_ours(url: str, market: Market, changed: Iterable[int] = ()) -> int:
     from sellerwatch.adapters.sql.transaction import Transaction
     from sellerwatch.kernel.ids import ItemNo
 
-    world, may_lag, wrong = market.truth.world, set(changed), 0
+    world, may_lag = market.truth.world, set(changed)
     items = [item for seller in world.sellers for item in world.listing(seller)]
     engine = make_engine(url)
     with engine.connect() as connection, connection.begin():
         tx = Transaction(connection)
-        wrong += abs(tx.db.rows("SELECT COUNT(*) FROM products")[0][0] - len(items))
+        ((stored,),) = tx.db.rows("SELECT COUNT(*) FROM products")
+        wrong = abs(int(stored) - len(items))
         for at in range(0, len(items), 500):
             group = items[at : at + 500]
             found = tx.products.of_items([ItemNo(item) for item in group])

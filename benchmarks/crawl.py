@@ -109,11 +109,10 @@ async def delivered(service: Service) -> None:
 
     seen = -1
     while True:
-        now = service.deliveries[0].delivered
-        if now == seen:
-            if not await service.store.read(lambda tx: tx.outbox_queries(OutboxKind.PRODUCT).pending()):
-                return
-        seen = now
+        is_quiet = service.deliveries[0].delivered == seen
+        if is_quiet and not await service.store.read(lambda tx: tx.outbox_queries(OutboxKind.PRODUCT).pending()):
+            return
+        seen = service.deliveries[0].delivered
         await asyncio.sleep(0.02)
 
 

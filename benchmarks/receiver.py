@@ -46,13 +46,12 @@ def ask_received(url: str) -> Received:
 def receiver() -> Iterator[str]:
     """The address of one that listens."""
     command = [sys.executable, "-m", "benchmarks.receiver"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=lambda: pin(0))
-    try:
-        assert process.stdout is not None
-        yield process.stdout.readline().strip()
-    finally:
-        process.terminate()
-        process.wait(timeout=10)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=lambda: pin(0)) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().strip()
+        finally:
+            process.terminate()
 
 
 async def receive() -> None:

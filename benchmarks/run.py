@@ -18,13 +18,15 @@ BENCHMARKS = {
     "instructions": "Python instructions for each request of a crawl: the same number on a busy machine",
     "api": "each list of the API over 1,000,000 tasks and 200,000 products, and 500 readers beside a running crawl",
     "freshness": "what freshness costs over 200,000 products: each minute, overview, /metrics, lists of sellers",
-    "outbox": "100,000 waiting events drained to a local receiver, beside a bare aiohttp loop that posts the same",
-    "performance": "beside Scrapy and Crawlee, recrawls, large details, latency: the figures of docs/performance.md",
+    "performance": "beside Scrapy and Crawlee, 4 to 100 KB, recrawls, disk, delivery: docs/performance.md",
 }
 #: Names of parts that may be asked for by themselves.
-PARTS = ("contest", "recrawl", "volatile", "large", "latency", "growth", "pieces")
-#: Run by `performance` too, at the same size: once is enough where all are asked for.
-PIECES = ("limiter", "store", "api", "outbox")
+PARTS = (
+    *("contest", "small", "large", "huge"),
+    *("recrawl", "volatile", "latency", "growth", "mariadb", "pieces"),
+)
+#: Run by `performance` too: once is enough where all are asked for.
+PIECES = ("limiter", "store", "api", "crawl")
 
 
 def main() -> int:

@@ -16,7 +16,7 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
@@ -82,7 +82,7 @@ class DurableMariaDb(MariaDb):
 class Cpu:
     """CPU seconds of processes and of the machine, since it was made."""
 
-    def __init__(self, parts: dict[str, Sequence[int]]) -> None:
+    def __init__(self, parts: Mapping[str, Sequence[int]]) -> None:
         self._parts = parts
         self._began, self._used, self._machine = time.monotonic(), self._now(), _machine()
 
@@ -149,7 +149,7 @@ def measure(
             "MAX_CONCURRENCY": args.concurrency,
             **RAISED,
         }
-        servers = {"simulator": [market.pid]} | ({"MariaDB": [_pid(mariadb)]} if mariadb else {})
+        servers = {"simulator": [market.pid], **({"MariaDB": [_pid(mariadb)]} if mariadb else {})}
         if with_redis:
             redis = stack.enter_context(running(Redis))
             assert isinstance(redis, Redis)

@@ -39,7 +39,7 @@ class Control:
     | `GET compare` | where the product server's catalogue is not the truth; `seller` for one seller |
     | `GET events?after=N` | events received after that sequence number, at most 1,000 |
     | `GET violations` | rules of event.md that were broken |
-    | `POST mutate?count=N&seed=S` | a realistic mix of changes to N products; `only=changed` for one kind, `how=reprice` for one change |
+    | `POST mutate?count=N&seed=S` | realistic changes to N products; `only=changed` for one kind, `how=reprice` |
     | `POST profile?name=...` | another chaos profile |
     | `POST receiver?mode=...` | another mode of the product server; `probability`, `requests`, `retryAfter` |
     | `POST lose` | the product server loses its database |
