@@ -181,6 +181,7 @@ def test_random_text_does_not_repeat_between_products_and_stays_random_when_chan
         product = world.product(item_no)
         assert product is not None
         text = re.sub("<[^>]*>", "", product.description.html())
+        assert "정품" not in text
         assert not {text[at : at + 60] for at in range(0, len(text) - 60, 20)} & seen
         seen |= {text[at : at + 60] for at in range(len(text))}
 
