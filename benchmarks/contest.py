@@ -261,7 +261,7 @@ def _measured(command: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def together(runs: Sequence[Run]) -> Run:
-    """Several turns of one contestant as one run."""
+    """Several turns of one contestant as one run; what is for each product becomes the mean of the turns."""
     return replace(
         runs[0],
         requests=sum(run.requests for run in runs),
@@ -269,6 +269,9 @@ def together(runs: Sequence[Run]) -> Run:
         cpu=sum(run.cpu for run in runs),
         peak_mb=max(run.peak_mb for run in runs),
         mismatches=sum(run.mismatches for run in runs),
+        products=sum(run.products for run in runs),
+        written=sum(run.written for run in runs),
+        grown=sum(run.grown for run in runs),
     )
 
 

@@ -18,12 +18,12 @@ PICTURE = ROOT / "docs" / "pictures" / "performance.svg"
 BEGIN, END = "<!-- measured: made by benchmarks/performance.py -->\n", "<!-- end of measured -->\n"
 
 TITLES = {
-    "contest": "One seller of 5,000 products, 14 KB details",
-    "small": "Details of 4 KB",
+    "contest": "One seller of {products:,} products, 14 KB details",
+    "small": "Details of 4 KB, {products:,} products",
     "earlier": "Details of 4 KB, earlier",
-    "large": "Details of 30 KB, 2,000 products",
-    "huge": "Details of 100 KB, 800 products",
-    "recrawl": "Again and again: bytes written, and how the file grows",
+    "large": "Details of 30 KB, {products:,} products",
+    "huge": "Details of 100 KB, {products:,} products",
+    "recrawl": "Again and again: bytes written and how the file grows, {products:,} products of 14 KB",
     "volatile": "Again, with volatile fields varying",
     "latency": "100 ms before every answer, 100 in flight",
     "growth": "Ever larger sellers, 4 KB details",
@@ -60,17 +60,22 @@ def _write_between(page: Path, made: str) -> None:
 def _headline(runs: Mapping[str, Sequence[Run]], machine: str) -> str:
     shown = {who: runs[who] for who in (US, DELIVERING, "Crawlee", "Scrapy")}
     table = _table(COLUMNS, rows(shown))
-    return f"One seller of 5,000 products with details of 14 KB, on {machine}:\n\n{table}\n"
+    return f"{_title('contest', runs)}, on {machine}:\n\n{table}\n"
+
+
+def _title(name: str, runs: Mapping[str, Sequence[Run]]) -> str:
+    first = next(iter(runs.values()), [])
+    return TITLES[name].format(products=first[0].products if first else 0)
 
 
 def _runs(part: Mapping[str, Any]) -> dict[str, list[Run]]:
-    return {who: [Run(**run) for run in runs] for who, runs in part["runs"].items()}
+    return {who: [Run(**run) for run in runs] for who, runs in part.get("runs", {}).items()}
 
 
 def _section(name: str, part: Mapping[str, Any]) -> str:
     how = {"growth": "all at once on one core"}.get(name, "medians, the worst round in brackets")
     on = f"On {part['machine']}.\n" if name in TABLES else f"On {part['machine']}; {how}.\n"
-    lines = [f"## {TITLES[name]}\n", on, *([NOTES[name]] if name in NOTES else [])]
+    lines = [f"## {_title(name, _runs(part))}\n", on, *([NOTES[name]] if name in NOTES else [])]
     if name in TABLES:
         return "\n".join([*lines, _table(TABLES[name], part["table"])]) + "\n"
     runs = _runs(part)

@@ -11,7 +11,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 import orjson
-from benchmarks.contest import BARE, DELIVERING, US, Market, Run, wrong_in_received
+from benchmarks.contest import BARE, DELIVERING, US, Market, Run, together, wrong_in_received
 from benchmarks.page import _section
 from benchmarks.performance import AGAIN, DELIVERY, PARTS, TABLES, Bar, bars
 from benchmarks.receiver import receiver
@@ -77,6 +77,12 @@ def test_a_bar_holds_by_the_median_and_a_miss_within_the_spread_is_marked() -> N
     assert Bar.of("", True, 2.5, [2.3, 2.4, 2.4]).met == "no"
     assert Bar.of("", False, 12, [11, 13, 14]).met == "within the spread"
     assert Bar.of("", False, 12, [13, 13, 14]).met == "no"
+
+
+def test_several_turns_as_one_have_the_mean_of_what_is_for_each_product() -> None:
+    turn = Run("", requests=20, seconds=1, cpu=0.5, peak_mb=90, products=10, written=100 * 1024, grown=20 * 1024)
+    both = together([turn, replace(turn, seconds=3, written=300 * 1024, grown=0)])
+    assert (both.requests, both.rate, both.written_kb, both.grown_kb) == (40, 10, 20, 1)
 
 
 def test_the_headline_and_the_bars_of_the_contest_are_made_of_its_rounds() -> None:
