@@ -132,8 +132,6 @@ class Market:
             from sellerwatch.simulator.simulator import Simulator
 
             self._truth = Simulator(seed="0", products=self.products, **self.options).marketplace
-            self._truth.world.keep_all()
-            self._truth.renderer.keep_all()
         return self._truth
 
     @property
