@@ -47,7 +47,7 @@ demo: setup ## The whole product on loopback, embedded (DEMO_ARGS="--once --json
 	.tools/bin/uv pip sync -q --python .bench/bin/python --require-hashes benchmarks/others/requirements.lock
 	@touch $@
 
-bench: setup .bench/.ready ## Measurements, side by side (BENCH_ARGS="growth")
+bench: setup .bench/.ready ## Measurements, side by side, 45 minutes (BENCH_ARGS="contest")
 	@$(PY) benchmarks/run.py $(BENCH_ARGS)
 
 docs: setup ## Write the generated pages anew

@@ -202,11 +202,12 @@ class Aws(Server):
 
 
 @contextmanager
-def running(kind: type[Server]) -> Iterator[Server]:
+def running(kind: type[Server], within: Path | None = None) -> Iterator[Server]:
     """A started server that is gone afterwards, with its folder. The folder's path is short: sockets demand it. In
-    memory where there is a place for that: making a schema waits for the disk a hundred times."""
+    memory where there is a place for that (or `within` another folder): making a schema waits for the disk a hundred
+    times."""
     in_memory = Path("/dev/shm")  # noqa: S108
-    folder = Path(tempfile.mkdtemp(prefix="sw-", dir=in_memory if os.access(in_memory, os.W_OK) else None))
+    folder = Path(tempfile.mkdtemp(prefix="sw-", dir=within or (in_memory if os.access(in_memory, os.W_OK) else None)))
     server = kind(folder)
     try:
         server.start()
