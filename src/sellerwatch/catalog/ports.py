@@ -20,6 +20,7 @@ from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import CaseId, ExecutionId, ItemNo, OutboxId, ProductId, RemovalId, ResyncId, SellerId
 from sellerwatch.kernel.paging import Cursor, Page
+from sellerwatch.oversight.backups import BackupsTx
 from sellerwatch.sellers.ports import SellersTx
 
 PartKey = tuple[ItemNo, PartType]
@@ -337,7 +338,7 @@ class Reader(Protocol):
     def read_options(self, body: bytes, item_no: ItemNo) -> OptionFacts: ...
 
 
-class CatalogTx(SellersTx, Protocol):
+class CatalogTx(SellersTx, BackupsTx, Protocol):
     @property
     def products(self) -> Products: ...
 

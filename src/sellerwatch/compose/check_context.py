@@ -36,4 +36,5 @@ def check_context_of(
         is_scheduler=is_scheduler or settings.scheduler != "embedded",
         disk_left=left,
         dead_letters=dead_letters,
+        backup_max_age=timedelta(days=settings.backup_max_age_days),
     )

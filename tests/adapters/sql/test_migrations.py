@@ -58,6 +58,7 @@ REVISIONS = (
     "0014",
     "0016",
     "0017",
+    "0018",
 )
 HEAD = REVISIONS[-1]
 NEXT = "0099"

@@ -105,6 +105,8 @@ SERVICE = {
     "marketplace_circuits": {"uq_endpoint": "endpoint"},
     "marketplace_pauses": {"uq_scope": "scope"},
     "job_leases": {"uq_job": "job"},
+    "last_backup": {"uq_name": "name"},
+    "restores": {},
     "setting_overrides": {"uq_name": "name"},
     "outbox_channels": {"uq_outbox": "outbox"},
     "outbox_attempts": {"idx_outbox_id": "outbox_id"},
