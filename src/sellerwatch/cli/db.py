@@ -148,10 +148,12 @@ def backup(
     made = back_up(os.environ, actor(), file, force=force, announce=_announce)
     if as_json:
         facts = {"file": str(made.file), "bytes": made.bytes, "seconds": round(made.seconds, 3)}
-        print_json({**facts, "revision": made.revision})
+        print_json({**facts, "revision": made.revision, "recorded": made.is_recorded})
     else:
         shown = {"file": made.file, "size": _megabytes(made.bytes), "seconds": f"{made.seconds:.1f}"}
         say(Texts(FAMILY)("backup.made", revision=made.revision, **shown), "green")
+        if not made.is_recorded:
+            say(Texts(FAMILY)("backup.not_recorded"), "yellow")
 
 
 @app.command()

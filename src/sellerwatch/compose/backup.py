@@ -79,6 +79,8 @@ class MadeBackup:
     bytes: int
     seconds: float
     revision: str
+    #: The database keeps when it was made. It has no place for it before its upgrade, or while another writes for long.
+    is_recorded: bool = True
 
 
 @dataclass(frozen=True)
@@ -124,27 +126,25 @@ def back_up(environment: Mapping[str, str], actor: str, file: Path, *, force: bo
             raise
         made = MadeBackup(file, size, clock.monotonic() - began, str(revision))
         last = LastBackup(clock.now(), str(file.absolute()), size, made.seconds, made.revision)
-        _keep(
-            engine,
-            lambda _: last,
-            AuditEntry(clock.now(), actor, "db.backup", "database", "database", after=_facts(made)),
-        )
-    return made
+        entry = AuditEntry(clock.now(), actor, "db.backup", "database", "database", after=_facts(made))
+        return replace(made, is_recorded=_keep(engine, lambda _: last, entry))
 
 
 def _facts(made: MadeBackup) -> dict[str, object]:
     return {"file": str(made.file.absolute()), "bytes": made.bytes, "revision": made.revision}
 
 
-def _keep(engine: Engine, change: Callable[[LastBackup], LastBackup], entry: AuditEntry | None = None) -> None:
-    """Keep the result in the database; one with an earlier schema has no place for it, nor has one that is full."""
+def _keep(engine: Engine, change: Callable[[LastBackup], LastBackup], entry: AuditEntry | None = None) -> bool:
+    """Keep the result in the database, if it has a place for it; return whether it did."""
     if status(engine).state != "current":
-        return
+        return False
     with suppress(SQLAlchemyError, sqlite3.Error), engine.connect() as connection, connection.begin():
         tx = Transaction(connection)
         tx.backups.save(change(tx.backups.last() or LastBackup()))
         if entry is not None:
             record_audit(tx, entry)
+        return True
+    return False
 
 
 def restore(environment: Mapping[str, str], actor: str, file: Path, *, announce: Announce) -> RestoredBackup:

@@ -17,7 +17,7 @@ from sellerwatch.texts import say
 class BrokenInvariantView(View):
     """Something that does not hold, and one of the places."""
 
-    invariant: Invariant
+    check: Invariant
     count: int
     example: str
     sentence: Annotated[str, About("In the caller's language.")]

@@ -12,7 +12,7 @@ import shutil
 import sqlite3
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +49,7 @@ class BackupNotFound(NotFound):
 
 
 @dataclass(eq=False)
-class NotABackup(Invalid):
+class NoBackup(Invalid):
     """The file is not a database of SQLite, or not a whole dump of MySQL."""
 
     file: str
@@ -156,8 +156,8 @@ def check_sqlite(path: Path, shown: Path) -> str | None:
     file that a refusal names."""
     try:
         with closing(_connect(path)) as database:
-            found = [row[0] for row in database.execute("PRAGMA integrity_check(3)")]
-            if found != ["ok"]:
+            found = damage_in(row[0] for row in database.execute("PRAGMA integrity_check(3)"))
+            if found:
                 raise BackupDamaged(file=str(shown), found="; ".join(found)[:_LONGEST_ANSWER])
             tables = {row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             if "alembic_version" not in tables:
@@ -165,7 +165,15 @@ def check_sqlite(path: Path, shown: Path) -> str | None:
             row = database.execute("SELECT version_num FROM alembic_version").fetchone()
             return None if row is None else str(row[0])
     except sqlite3.DatabaseError as error:
-        raise NotABackup(file=str(shown)) from error
+        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_NOTADB:
+            raise NoBackup(file=str(shown)) from error
+        raise BackupDamaged(file=str(shown), found=str(error)) from error
+
+
+def damage_in(answers: Iterable[str]) -> list[str]:
+    """Return what an integrity check found, line by line; nothing where all is well."""
+    lines = [line for answer in answers for line in answer.splitlines()]
+    return [line for line in lines if line != "ok" and not line.startswith("***")]
 
 
 def replace_sqlite(database: Path, restored: Path, aside: Path) -> None:
@@ -207,7 +215,7 @@ def check_dump(path: Path) -> str | None:
             match = _DUMPED_REVISION.search(read) if revision is None else None
             revision = revision if match is None else match[1].decode()
     if _DUMP_ENDS not in tail:
-        raise NotABackup(file=str(path))
+        raise NoBackup(file=str(path))
     return revision
 
 

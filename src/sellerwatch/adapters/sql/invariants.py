@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from sellerwatch.adapters.sql.backup_file import damage_in
 from sellerwatch.adapters.sql.statements import Repository
 from sellerwatch.operations.ports import BrokenInvariant, Invariant
 
@@ -65,18 +67,28 @@ TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = 
 
 class SqlInvariants(Repository):
     def broken(self, tasks_since: datetime) -> Sequence[BrokenInvariant]:
+        # At MySQL it ends the transaction, so it comes last. In a damaged file the others would fail.
+        damage = [] if self._db.shared else self._damage()
         found = []
-        for invariant, sql in STATEMENTS.items():
+        for invariant, sql in STATEMENTS.items() if not damage else ():
             rows = self._db.rows(sql, {"tasks_since": tasks_since})
             if rows:
                 found.append(BrokenInvariant(invariant, len(rows), str(rows[0][0])))
-        damage = self._damage()
+        damage = self._damage() if self._db.shared else damage
         return [*([BrokenInvariant(Invariant.INTEGRITY, len(damage), damage[0])] if damage else []), *found]
 
     def _damage(self) -> Sequence[str]:
-        """Last: at MySQL it ends the transaction."""
         if not self._db.shared:
-            return [str(row[0]) for row in self._db.rows("PRAGMA integrity_check") if row[0] != "ok"]
+            return self._damaged_pages()
         tables = ", ".join(f"`{row[0]}`" for row in self._db.rows(TABLES))
         checked = self._db.rows(f"CHECK TABLE {tables}")
         return [f"{row[0]}: {row[3]}" for row in checked if row[2] in ("error", "warning")]
+
+    def _damaged_pages(self) -> Sequence[str]:
+        try:
+            return damage_in(str(row[0]) for row in self._db.rows("PRAGMA integrity_check(10)"))
+        except sqlite3.DatabaseError as error:
+            # Some damage ends the check itself.
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CORRUPT:
+                raise
+            return [str(error)]
