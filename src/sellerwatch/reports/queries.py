@@ -16,7 +16,7 @@ from sellerwatch.kernel.activity import Activity
 from sellerwatch.kernel.ids import ExecutionId
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.views import About, View
-from sellerwatch.oversight.backups import LastBackup
+from sellerwatch.oversight.backups import LastBackup, LastBackupView
 from sellerwatch.reports.checks import ServicePart, service_parts
 from sellerwatch.reports.day_metrics import all_buckets
 from sellerwatch.reports.freshness import FreshnessState, freshness_of
@@ -99,6 +99,11 @@ def read_service_parts(
     """Return the schema's revision and the parts of the service, up or down."""
     look = ServiceState(tx, context, check_context)
     return look.health.revision, service_parts(look)
+
+
+def show_last_backup(tx: ReportsTx, context: OperationContext) -> LastBackupView | None:
+    """Show the newest backup that `db backup` made; None where it was never used."""
+    return LastBackupView.of(tx.backups.last(), context.language)
 
 
 def activity_span(tx: ReportsTx, _: OperationContext) -> tuple[int, int]:
