@@ -1,4 +1,4 @@
-"""`sellerwatch db backup`, `restore` and `check`: what a copy is made of, and what is refused with nothing half-done."""
+"""`sellerwatch db backup`, `restore` and `check`: what a copy holds, and what is refused with nothing half-done."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_database_knows_its_last_backup(world: CliWorld, tmp_path: Path) -> 
     made = world.json("db", "backup", str(target))
     last = world.json("status")["backup"]
     assert (last["file"], last["bytes"], last["revision"], last["failedAt"]) == (str(target), made["bytes"], HEAD, None)
-    assert [entry.action for entry in world.trail()][0] == "db.backup"
+    assert next(entry.action for entry in world.trail()) == "db.backup"
     assert "Backup" in world.said("status")
 
 
@@ -225,12 +225,11 @@ def test_an_old_backup_needs_attention(world: CliWorld) -> None:
 
 
 HEAD = history()[-1]
-EVENT = "(SELECT MIN(id) FROM product_outbox)"
 #: A statement that breaks one thing, and what is found.
 PLANTED = {
-    Invariant.VERSIONS: f"UPDATE product_outbox SET version = version - 1 WHERE id = {EVENT}",
+    Invariant.VERSIONS: "UPDATE product_outbox SET version = version - 1 WHERE id = 1",
     Invariant.LAST_EVENT: "UPDATE products SET version = version + 1 WHERE id = (SELECT MIN(id) FROM products)",
-    Invariant.ORDER_OF_EVENTS: f"UPDATE product_outbox SET status = 'FAILED' WHERE id = {EVENT}",
+    Invariant.ORDER_OF_EVENTS: "UPDATE product_outbox SET status = 'FAILED' WHERE id = 1",
     Invariant.BUDGETS: "UPDATE rate_limit_bucket SET current_tokens = current_tokens - 1 WHERE agent_id = 3",
     Invariant.RUN_COUNTS: "UPDATE crawling_schedule_executions SET completed_tasks = completed_tasks + 1 WHERE id = 1",
     Invariant.OPEN_RUNS: "UPDATE crawling_schedule_executions SET status = 'RUNNING'",

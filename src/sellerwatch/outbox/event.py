@@ -66,8 +66,8 @@ class ProductEventBody(PingBody):
     version: Annotated[
         int,
         About(
-            "Starts at 1 and rises by exactly 1 with each event of the product, over removal and return. It leaps, once, "
-            "when the sender's database was restored from a backup.",
+            "Starts at 1 and rises by exactly 1 with each event of the product, over removal and return. It leaps, "
+            "once, when the sender's database was restored from a backup.",
             2,
         ),
     ]

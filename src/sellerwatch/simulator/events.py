@@ -13,7 +13,7 @@ from sellerwatch.simulator.comparing import differences, value_at
 
 CREATED, UPDATED, DELETED = "PRODUCT_CREATED", "PRODUCT_UPDATED", "PRODUCT_DELETED"
 SNAPSHOT, PING = "PRODUCT_SNAPSHOT", "PING"
-#: Versions above this are of a sender whose database was restored from a backup: it leaves out all that it may have sent.
+#: Versions above this are of a sender whose database was restored: it leaves out all that it may have sent.
 AFTER_RESTORE = 10_000_000
 _PING_FIELDS = {"eventId": str, "eventType": str, "occurredAt": str, "schemaVersion": int}
 _PLAIN_FIELDS = {"eventId": str, "eventType": str, "itemNo": int, "sellerId": str, "version": int, "occurredAt": str}

@@ -1,6 +1,6 @@
 """Backups as files: of SQLite a copy of the database, of MySQL what its dump program writes.
 
-A backup is written under another name, looked through, and renamed: a file with its own name is whole. Nobody else on the
+A backup is written under another name, checked, and renamed: a file with its own name is whole. Nobody else on the
 machine can read it.
 """
 
