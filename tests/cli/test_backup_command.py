@@ -297,8 +297,10 @@ def test_mariadb_is_dumped_and_restored_into_an_empty_database(
         cursor.execute("GRANT ALL ON *.* TO 'operator'@'%'")
     credentials = f"operator:{quote(AWKWARD_PASSWORD, safe='')}"
     full, empty = (each.replace("root@", f"{credentials}@") for each in (mariadb_url, empty_url))
-    with closing(make_engine(full).connect()) as connection, connection.begin():
-        Transaction(connection).sellers.add(a_seller(name=AWKWARD))
+    engine = make_engine(full)
+    with engine.begin() as begun:
+        Transaction(begun).sellers.add(a_seller(name=AWKWARD))
+    engine.dispose()
     before = tables_of(mariadb, full.rpartition("/")[2])
 
     target = tmp_path / "b.sql"

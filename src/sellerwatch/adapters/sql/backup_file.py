@@ -256,7 +256,7 @@ def _credentials(url: URL) -> Iterator[Path]:
     """Give a file that only this user can read with the address and the password: a command line is seen by everybody
     on the machine."""
     given = {"host": url.host, "port": url.port, "user": url.username, "password": url.password, "protocol": "TCP"}
-    given |= {name.replace("_", "-"): value for name, value in url.query.items()}
+    given |= {name.replace("_", "-"): str(value) for name, value in url.query.items()}
     lines = [f'{name}="{_escaped(str(value))}"' for name, value in given.items() if value is not None]
     handle, name = tempfile.mkstemp(prefix="sellerwatch-", suffix=".cnf")
     try:
