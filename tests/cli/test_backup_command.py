@@ -85,7 +85,7 @@ def test_a_backup_that_fails_leaves_no_file_and_is_known(world: CliWorld, tmp_pa
     assert "cannot be written" in refused(world("db", "backup", str(missing)), 1)
     last = world.json("status")["backup"]
     assert (last["file"], last["problem"].startswith(str(missing))) == (str(tmp_path / "good.db"), True)
-    assert "파일을 쓸 수 없습니다" in world("status", LANGUAGE="ko").stdout
+    assert "파일을 쓸 수 없습니다" in world("status", "--json", LANGUAGE="ko").stdout
 
 
 def test_a_database_in_memory_or_without_a_schema_has_no_backup(run: Run, tmp_path: Path) -> None:
