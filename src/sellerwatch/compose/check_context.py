@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 
 from sellerwatch.compose.database import disk_left
+from sellerwatch.compose.deployment import deployment_of, is_public
 from sellerwatch.compose.rules import pool_rules
 from sellerwatch.reports.service_state import CheckContext
 from sellerwatch.settings.model import Settings
@@ -37,4 +39,5 @@ def check_context_of(
         disk_left=left,
         dead_letters=dead_letters,
         backup_max_age=timedelta(days=settings.backup_max_age_days),
+        deployment=deployment_of(settings, os.environ) if is_public(settings) else None,
     )

@@ -21,6 +21,7 @@ from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.outbox.seller_circuit import SellerCircuit
 from sellerwatch.oversight.backups import LastBackup
 from sellerwatch.reports.dashboard import Needs, SellerTimes
+from sellerwatch.reports.deploy_checks import Deployment
 from sellerwatch.reports.freshness import SellerFreshness, causes_of, freshness_of
 from sellerwatch.reports.ports import ReportsTx
 from sellerwatch.reports.service_counts import ServiceHealth
@@ -52,6 +53,8 @@ class CheckContext:
     dead_letters: int | None = None
     #: A last good backup that is older needs attention.
     backup_max_age: timedelta = timedelta(days=8)
+    #: What settings and files say to who wants to expose the service; None where nobody asks.
+    deployment: Deployment | None = None
 
 
 class ServiceState:

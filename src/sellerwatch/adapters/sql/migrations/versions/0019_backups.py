@@ -5,8 +5,8 @@ from __future__ import annotations
 from sellerwatch.adapters.sql.migrations.tables import create_table, drop_tables, unique
 from sellerwatch.adapters.sql.migrations.types import BIG, INT, REAL, TEXT, TIME, WORD, may, need, row_id
 
-revision = "0018"
-down_revision = "0017"
+revision = "0019"
+down_revision = "0018"
 
 
 def upgrade() -> None:
