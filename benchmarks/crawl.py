@@ -166,7 +166,7 @@ async def bare_delivery(database: Path, receiver: str, concurrency: int = 20) ->
     with engine.connect() as connection, connection.begin():
         tx = Transaction(connection)
         products = [product for (product,) in tx.db.rows("SELECT product_id FROM products ORDER BY item_no")]
-        bodies = [tx.product_outbox.latest_of(product, 1)[0].payload.encode() for product in products]
+        bodies = [tx.product_outbox.latest_of(product, 1)[0].payload for product in products]
     engine.dispose()
     waiting, headers = iter(bodies), {"Content-Type": "application/json; charset=utf-8"}
     meter = job.Meter(database)

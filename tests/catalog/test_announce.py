@@ -66,7 +66,7 @@ class ProductWorld(StoreWorld):
                     absorb_part(product_batch, part, ONE, now)
             product = product_batch.products[self.item]
             announcer = Announcer(
-                product_batch, tx.bodies, tx.product_outbox, tx.history, self.market, now, self.policies
+                product_batch, tx.bodies, tx.product_outbox, tx.history, tx.backups, self.market, now, self.policies
             )
             told = announcer.announce(product, OutboxId(next(drawn)), execution_id())
             added, saved, listed = product_batch.take_products()
@@ -88,7 +88,7 @@ class ProductWorld(StoreWorld):
         def work(tx: Transaction, drawn: Iterator[str]) -> Message:
             product_batch = ProductBatch(tx.products.of_items([self.item]))
             announcer = Announcer(
-                product_batch, tx.bodies, tx.product_outbox, tx.history, self.market, now, self.policies
+                product_batch, tx.bodies, tx.product_outbox, tx.history, tx.backups, self.market, now, self.policies
             )
             told = announcer.announce_snapshot(product_batch.products[self.item], OutboxId(next(drawn)))
             tx.products.save(product_batch.take_products()[1])

@@ -19,7 +19,7 @@ from sellerwatch.marketplaces.mustit.parse import read_list
 from sellerwatch.simulator.rendering import Renderer
 from sellerwatch.simulator.simulator import Simulator
 
-from .cli_world import NOW, SELLER, CliWorld, execution_id, task_id, task_number
+from .cli_world import NOW, SELLER, CliWorld, CrawledProducts, execution_id, task_id, task_number
 from .conftest import refused
 
 #: What only `show` says of a run.
@@ -265,3 +265,13 @@ def test_the_progress_of_a_run_is_shown_step_by_step(world: CliWorld) -> None:
     assert world.json("executions", "progress", run.execution_id)["content"] == [{"at": stamp(NOW), **counts}]
     assert "50 %" in world.said("executions", "progress", run.execution_id)
     assert "execution" in refused(world("executions", "progress", execution_id(99)), 1)
+
+
+def test_a_run_counts_every_field_that_changed_prices_and_stock_too(world: CliWorld) -> None:
+    products = CrawledProducts(world)
+    products.crawl()
+    products.change(products.items[0], stock=77)
+    run = products.crawl()
+    found = {(each["field"], each["products"]) for each in world.json("executions", "show", run)["changedFields"]}
+    assert ("stock", 1) in found
+    assert "stock" in world.said("executions", "show", run)

@@ -32,6 +32,7 @@ from sellerwatch.outbox.commands import MessageAction, move_chosen, pause, resum
 from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.outbox.ports import EventBody, MessageFilter
 from sellerwatch.outbox.receipt import Receipt
+from sellerwatch.oversight.backups import LastBackup
 from sellerwatch.reports.attention import list_attention
 from sellerwatch.reports.checks import AttentionKind
 from sellerwatch.reports.deploy_checks import Deployment
@@ -383,6 +384,19 @@ async def widen_budget(scene: Scene) -> None:
     await scene.run(unset_limit, TunableLimits(scene.world.settings), "window_limit")
 
 
+async def back_up_long_ago(scene: Scene) -> None:
+    await _keep_backup(scene, scene.world.now - timedelta(days=scene.world.settings.backup_max_age_days))
+
+
+async def back_up(scene: Scene) -> None:
+    await _keep_backup(scene, scene.world.now)
+
+
+async def _keep_backup(scene: Scene, made_at: datetime) -> None:
+    last = LastBackup(made_at, "/var/backups/sellerwatch.db", 1_000_000, 1.0, "0018")
+    await scene.world.transact(lambda tx: tx.backups.save(last))
+
+
 TROUBLES: Sequence[Trouble] = (
     *outages(),
     Trouble("one agent banned", ban_one, _end_outages),
@@ -502,6 +516,7 @@ TROUBLES: Sequence[Trouble] = (
         (AttentionKind.FAILED_SCHEDULES, None),
         crawls=False,
     ),
+    Trouble("an old backup", back_up_long_ago, back_up, (AttentionKind.OLD_BACKUP, None), crawls=False),
     Trouble("a full disk", see(disk_left=1_000_000), unsee, (AttentionKind.DISK_FULL, None), crawls=False),
     Trouble(
         "a public address without a proxy in front",

@@ -21,6 +21,7 @@ from sellerwatch.kernel.errors import Failed
 from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import CaseId, ExecutionId, ItemNo, OutboxId, ProductId, RemovalId, ResyncId, SellerId
 from sellerwatch.kernel.paging import Cursor, Page
+from sellerwatch.oversight.backups import BackupsTx
 from sellerwatch.sellers.ports import SellersTx
 
 PartKey = tuple[ItemNo, PartType]
@@ -343,7 +344,7 @@ class Reader(Protocol):
     def read_options(self, body: bytes, item_no: ItemNo) -> OptionFacts: ...
 
 
-class CatalogTx(SellersTx, Protocol):
+class CatalogTx(SellersTx, BackupsTx, Protocol):
     @property
     def products(self) -> Products: ...
 

@@ -174,12 +174,13 @@ class Product(Struct, frozen=True):
             raise EventOutOfOrder(self.item_no, "withdrawing an event", self.state, self.version)
         return structs.replace(self, version=self.version - 1, is_changed=False, updated_at=now)
 
-    def announce(self, event: ProductEvent, now: datetime) -> Product:
-        """Return the product after one more event."""
+    def announce(self, event: ProductEvent, now: datetime, floor: int = 0) -> Product:
+        """Return the product after one more event. Its version is above `floor`, by which versions of before a restore
+        are passed over."""
         creates = event is ProductEvent.CREATED
         if event is ProductEvent.SNAPSHOT or not self.is_complete or creates != (self.version == 0 or self.is_deleted):
             raise EventOutOfOrder(self.item_no, event, self.state, self.version)
-        fields = {"version": self.version + 1, "is_changed": False, "updated_at": now}
+        fields = {"version": max(self.version, floor) + 1, "is_changed": False, "updated_at": now}
         if event is ProductEvent.DELETED:
             # Without hashes a product that comes back is incomplete until all its parts were read again.
             return structs.replace(
@@ -200,12 +201,12 @@ class Product(Struct, frozen=True):
             updated_at=now,
         )
 
-    def send_snapshot(self, now: datetime) -> Product:
+    def send_snapshot(self, now: datetime, floor: int = 0) -> Product:
         """Return the product after a snapshot of it: one event more, and nothing else. What changed since the last
         event and is not announced yet is announced as before."""
         if self.version == 0:
             raise EventOutOfOrder(self.item_no, ProductEvent.SNAPSHOT, self.state, self.version)
-        return structs.replace(self, version=self.version + 1, updated_at=now)
+        return structs.replace(self, version=max(self.version, floor) + 1, updated_at=now)
 
     def miss(self, now: datetime) -> Product:
         """Return the product as missing from one more complete list."""

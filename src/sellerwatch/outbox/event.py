@@ -64,7 +64,12 @@ class ProductEventBody(PingBody):
     itemNo: Annotated[int, About("The product: the marketplace's number.", 900000001)]
     sellerId: Annotated[str, About("The seller who sells it.", "seller_12345")]
     version: Annotated[
-        int, About("Starts at 1 and rises by exactly 1 with each event of the product, over removal and return.", 2)
+        int,
+        About(
+            "Starts at 1 and rises by exactly 1 with each event of the product, over removal and return. It leaps, "
+            "once, when the sender's database was restored from a backup.",
+            2,
+        ),
     ]
     changes: Annotated[
         list[ChangedFieldData],

@@ -43,6 +43,9 @@ MESSAGE_LIFE = Lifecycle(
         (MessageStatus.FAILED, "retry"): MessageStatus.WAITING,
         (MessageStatus.FAILED, "replay"): MessageStatus.WAITING,
         (MessageStatus.FAILED, "discard"): MessageStatus.DISCARDED,
+        (MessageStatus.WAITING, "supersede"): MessageStatus.DISCARDED,
+        (MessageStatus.SENDING, "supersede"): MessageStatus.DISCARDED,
+        (MessageStatus.FAILED, "supersede"): MessageStatus.DISCARDED,
     },
     resting=frozenset({MessageStatus.COMPLETED, MessageStatus.FAILED, MessageStatus.DISCARDED}),
 )
@@ -164,6 +167,10 @@ class Message:
     def discard(self) -> Message:
         """Give up for an operator; later messages of the subject are sent without it."""
         return self._move("discard", next_attempt_at=None)
+
+    def supersede(self) -> Message:
+        """Give up because the database was restored: a later event of the subject may have been sent since."""
+        return self._move("supersede", next_attempt_at=None, worker_id=None)
 
     def is_due(self, now: datetime) -> bool:
         return self.status is MessageStatus.WAITING and self.next_attempt_at is not None and self.next_attempt_at <= now

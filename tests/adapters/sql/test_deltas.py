@@ -227,7 +227,7 @@ async def test_a_downgrade_stores_texts_as_they_were(engine: Engine, inline_stor
     if when == "crawled":
         await inline_store.transact(keeping(REPRICED))
     before = await inline_store.read(everything)
-    downgrade(engine, "0018")
+    downgrade(engine, "0019")
     with engine.connect() as connection:
         plain = connection.exec_driver_sql("SELECT payload FROM product_outbox").scalars().all()
         details = connection.exec_driver_sql(

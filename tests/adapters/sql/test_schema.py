@@ -104,6 +104,8 @@ SERVICE = {
     "marketplace_circuits": {"uq_endpoint": "endpoint"},
     "marketplace_pauses": {"uq_scope": "scope"},
     "job_leases": {"uq_job": "job"},
+    "last_backup": {"uq_name": "name"},
+    "restores": {},
     "setting_overrides": {"uq_name": "name"},
     "outbox_channels": {"uq_outbox": "outbox"},
     "outbox_attempts": {"idx_outbox_id": "outbox_id"},
@@ -175,7 +177,7 @@ def seller(**changed: object) -> dict[str, object]:
 
 
 def test_there_are_the_tables_of_the_specification_and_those_of_our_own(migrated: Engine) -> None:
-    assert (len(CRAWL), len(POOL), len(SERVICE), len(CATALOG), len(REPORTS), len(PEOPLE)) == (8, 8, 12, 12, 3, 5)
+    assert (len(CRAWL), len(POOL), len(SERVICE), len(CATALOG), len(REPORTS), len(PEOPLE)) == (8, 8, 14, 12, 3, 5)
     assert set(inspect(migrated).get_table_names()) == set(TABLES) | {"alembic_version"}
 
 

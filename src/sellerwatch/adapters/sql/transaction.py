@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from sellerwatch.adapters.sql.activity import SqlActivity
 from sellerwatch.adapters.sql.agents import SqlAgents, SqlRemovedAgents, SqlUsageLog
 from sellerwatch.adapters.sql.audit import SqlAuditTrail
+from sellerwatch.adapters.sql.backups import SqlBackups
 from sellerwatch.adapters.sql.changes import SqlChanges
 from sellerwatch.adapters.sql.channels import SqlAttempts, SqlChannels, SqlSellerCircuits
 from sellerwatch.adapters.sql.circuits import SqlCircuits
@@ -24,6 +25,7 @@ from sellerwatch.adapters.sql.executions import SqlExecutionQueries, SqlExecutio
 from sellerwatch.adapters.sql.freshness import SqlFreshness, SqlLateness
 from sellerwatch.adapters.sql.history import SqlHistory
 from sellerwatch.adapters.sql.idempotency_keys import SqlIdempotencyKeys
+from sellerwatch.adapters.sql.invariants import SqlInvariants
 from sellerwatch.adapters.sql.leases import SqlLeases
 from sellerwatch.adapters.sql.login_sessions import SqlApiTokens, SqlLoginSessions
 from sellerwatch.adapters.sql.marketplace import SqlMarketplaceState
@@ -100,6 +102,7 @@ class Transaction:
     resends = table(SqlResends)
     resent_events = table(SqlResentEvents)
     audit = table(SqlAuditTrail)
+    backups = table(SqlBackups)
     activity = table(SqlActivity)
     users = table(SqlUsers)
     logins = table(SqlLogins)
@@ -113,6 +116,7 @@ class Transaction:
     day_rows = table(SqlDayRows)
     kept_days = table(SqlKeptDays)
     old_rows = table(SqlOldRows)
+    invariants = table(SqlInvariants)
     product_outbox = cached_property(lambda tx: SqlOutbox(tx.db, OutboxKind.PRODUCT, tx.deltas))
     scheduler_outbox = cached_property(lambda tx: SqlOutbox(tx.db, OutboxKind.SCHEDULER, tx.deltas))
 

@@ -17,7 +17,7 @@ from sellerwatch.adapters.sql.migrations.tables import create_table, drop_tables
 from sellerwatch.adapters.sql.migrations.types import BIG, TIME, WORD, may, need, row_id
 
 revision = "0020"
-down_revision = "0018"
+down_revision = "0019"
 
 #: Each table with the column of its texts. Bodies are compressed first: the others are, against them.
 TEXTS = {"product_raw_data": "raw_json", "product_changes": "changes", "product_outbox": "payload"}

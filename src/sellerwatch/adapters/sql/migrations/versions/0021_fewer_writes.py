@@ -1,4 +1,4 @@
-"""Fewer index entries to write for each request; see docs/decisions/0025-texts-stored-once.md.
+"""Fewer index entries to write for each request; see docs/decisions/0026-texts-stored-once.md.
 
 An index that no query used goes. On SQLite four others leave out the rows that no query finds by them: completed tasks
 of a run, and requests that succeeded. MySQL has no such indexes.
