@@ -1,0 +1,48 @@
+"""One target, driven by atheris: `tests/fuzz/soak.py` starts it in a process of its own, since libFuzzer ends it.
+
+Inputs that reach new code are kept in the corpus; an exception ends the process with the input in a file.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+import atheris
+
+
+def main() -> None:
+    name, corpus, is_planted, *options = sys.argv[1:]
+    # Hypothesis' plugins, pytest and the like are nobody's target.
+    with atheris.instrument_imports(include=["sellerwatch"]):
+        from tests.fuzz.plants import PLANTS, planted
+        from tests.fuzz.targets import TARGETS
+
+    from tests.builders import NOW
+
+    from sellerwatch.adapters.sql.engine import make_engine
+    from sellerwatch.adapters.sql.migrate import upgrade
+
+    target = TARGETS[name]
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        database = folder / "fuzz.db"
+        engine = make_engine(f"sqlite:///{database}")
+        upgrade(engine, NOW)
+        engine.dispose()
+        run = stack.enter_context(target.opened(database))
+        if is_planted == "planted":
+            stack.enter_context(planted(PLANTS[name]))
+        (folder / "tokens").write_text("".join(f'"{_escaped(token)}"\n' for token in target.tokens))
+        atheris.Setup([sys.argv[0], corpus, f"-dict={folder / 'tokens'}", *options], run)
+        atheris.Fuzz()
+
+
+def _escaped(token: bytes) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in token)
+
+
+if __name__ == "__main__":
+    main()
