@@ -17,6 +17,7 @@ BENCHMARKS = {
     "crawl": "our whole service beside a bare aiohttp loop, in the same run",
     "instructions": "Python instructions for each request of a crawl: the same number on a busy machine",
     "api": "each list of the API over 1,000,000 tasks and 200,000 products, and 500 readers beside a running crawl",
+    "attacks": "a crawl alone and beside floods of its API and of its marketplace's answers, with what health takes",
     "freshness": "what freshness costs over 200,000 products: each minute, overview, /metrics, lists of sellers",
     "outbox": "100,000 waiting events drained to a local receiver, beside a bare aiohttp loop that posts the same",
     "performance": "beside Scrapy and Crawlee, recrawls, large details, latency: the figures of docs/performance.md",

@@ -15,7 +15,6 @@ import atheris
 
 def main() -> None:
     name, corpus, is_planted, *options = sys.argv[1:]
-    # Hypothesis' plugins, pytest and the like are nobody's target.
     with atheris.instrument_imports(include=["sellerwatch"]):
         from tests.fuzz.plants import PLANTS, planted
         from tests.fuzz.targets import TARGETS

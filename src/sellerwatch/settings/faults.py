@@ -68,7 +68,7 @@ def _faults_at_a_server(settings: Settings) -> list[Fault]:
         parts = urlsplit(settings.database_url)
         usable = bool(parts.hostname) and parts.path.strip("/") != "" and parts.port != 0
         options = parse_qsl(parts.query, keep_blank_values=True)
-        usable = usable and parts.netloc.count("@") <= 1 and all(name.startswith("ssl") for name, _ in options)
+        usable = usable and all(name.startswith("ssl") for name, _ in options)
     except ValueError:
         usable = False
     if not usable:
