@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 #: Places are taken modulo the length of the input, or the number of values in it.
 _PLACE = st.integers(0, 4095)
-_VALUES: Sequence[Any] = (None, True, 0, -1, 1.5, 2**63, "", "x", "한", "\0", [], {}, [[]], {"a": {}}, ["x", 1], "9" * 400, "1h")
+#: What a value of JSON is replaced by.
+VALUES: Sequence[Any] = (None, True, 0, -1, 1.5, 2**63, "", "x", "한", "\0", [], {}, [[]], {"a": {}}, ["x", 1], "9" * 400, "1h")
 
 
 def edited(seeds: Sequence[bytes], tokens: Sequence[bytes]) -> st.SearchStrategy[bytes]:
@@ -20,14 +21,14 @@ def edited(seeds: Sequence[bytes], tokens: Sequence[bytes]) -> st.SearchStrategy
     put = st.one_of(st.sampled_from(tokens), st.binary(max_size=4))
     replace = st.tuples(_PLACE, st.one_of(st.just(0), st.integers(0, 40)), put)
     repeat = st.tuples(_PLACE, _PLACE, st.integers(0, 80))
-    values = st.lists(st.tuples(_PLACE, st.sampled_from(_VALUES)), max_size=3)
+    values = st.lists(st.tuples(_PLACE, st.sampled_from(VALUES)), max_size=3)
     return st.builds(_with_edits, st.sampled_from(seeds), values, st.lists(st.one_of(replace, repeat), max_size=6))
 
 
 def _with_edits(
     seed: bytes, values: Sequence[tuple[int, Any]], edits: Sequence[tuple[int, int, bytes] | tuple[int, int, int]]
 ) -> bytes:
-    data = _with_values(seed, values)
+    data = with_values(seed, values)
     for place, second, third in edits:
         at = place % (len(data) + 1)
         if isinstance(third, bytes):
@@ -38,7 +39,7 @@ def _with_edits(
     return data
 
 
-def _with_values(seed: bytes, values: Sequence[tuple[int, Any]]) -> bytes:
+def with_values(seed: bytes, values: Sequence[tuple[int, Any]]) -> bytes:
     """Return the seed with values of its JSON replaced: of the whole seed, or of what comes after its first line."""
     line, _, rest = seed.partition(b"\n")
     for head, body in ((b"", seed), (line + b"\n", rest)):
