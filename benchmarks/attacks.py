@@ -2,10 +2,10 @@
 
     python -m benchmarks.attacks [--products 1500]
 
-The service crawls and serves its API in one process on the second core; the simulator and the attacker are on the first.
-The attacker makes one attack again and again (`tests/faults/attacks.py`) until the crawl is over. The crawl's share is
-what its tasks cost alone, of all the CPU that was spent beside the attack. Health is asked ten times a second. Every task
-of every crawl is counted. Trust CPU and ratios.
+The service crawls and serves its API in one process on the second core; the simulator and the attacker are on the
+first. The attacker makes one attack again and again (`tests/faults/attacks.py`) until the crawl is over. The crawl's
+share is what its tasks cost alone, of all the CPU that was spent beside the attack. Health is asked ten times a second.
+Every task of every crawl is counted. Trust CPU and ratios.
 """
 
 from __future__ import annotations

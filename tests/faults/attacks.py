@@ -9,13 +9,13 @@ import asyncio
 import gzip
 import io
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from functools import cache
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
-Attack: TypeAlias = "Callable[[Attacker], Awaitable[None]]"
+Attack: TypeAlias = "Callable[[Attacker], Coroutine[None, None, None]]"
 
 #: Bytes that a bomb has when it is unpacked.
 UNPACKED = 100_000_000
@@ -131,8 +131,8 @@ ATTACKS: dict[str, Attack] = {
 
 
 class BombingMarketplace:
-    """A marketplace in front of another one: it answers every tenth product's detail with a bomb while `is_bombing`, and
-    passes on the rest."""
+    """A marketplace in front of another one: it answers every tenth product's detail with a bomb while `is_bombing`,
+    and passes on the rest."""
 
     def __init__(self, behind: str) -> None:
         parts = urlsplit(behind)

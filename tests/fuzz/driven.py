@@ -17,6 +17,7 @@ from tests.fuzz.mutation import VALUES, with_values
 
 def main() -> None:
     name, corpus, is_planted, *options = sys.argv[1:]
+    # What is imported here reports which of its lines were reached.
     with atheris.instrument_imports(include=["sellerwatch"]):
         from tests.fuzz.plants import PLANTS, planted
         from tests.fuzz.targets import TARGETS

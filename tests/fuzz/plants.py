@@ -50,7 +50,9 @@ PLANTS = {
     "settings": _plant(load._validated, "None if name in SECRETS else ", ""),
     "json_bodies": _plant(bodies._without_nul, '"\\0" in value', '"\\0" in value[1:]'),
     "api_requests": _plant(bodies.check_body, "(ValueError, RecursionError)", "RecursionError"),
-    "webhook_signatures": _plant(events.is_signed, "hmac.compare_digest(one.encode(), other.encode())", "one[:20] == other[:20]"),
+    "webhook_signatures": _plant(
+        events.is_signed, "hmac.compare_digest(one.encode(), other.encode())", "one[:20] == other[:20]"
+    ),
     "marketplace_bodies": _plant(json_values.texts, "type(value) is not str", "value is None"),
     "marketplace_headers": _plant(retry_after.retry_after, "(ValueError, OverflowError)", "OverflowError"),
 }

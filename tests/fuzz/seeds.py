@@ -25,12 +25,15 @@ def http_answers() -> Sequence[bytes]:
     ok = b"HTTP/1.1 200 OK\r\n"
     return (
         ok + b"content-type: application/json\r\ncontent-length: 12\r\n\r\n" + body,
-        ok + b"transfer-encoding: chunked\r\n\r\n5\r\n{\"cou\r\n7;x=y\r\nnt\": 3}\r\n0\r\na: b\r\n\r\n",
+        ok + b'transfer-encoding: chunked\r\n\r\n5\r\n{"cou\r\n7;x=y\r\nnt": 3}\r\n0\r\na: b\r\n\r\n',
         ok + b"content-encoding: gzip\r\ncontent-length: %d\r\n\r\n" % len(packed) + packed,
-        ok + b"content-encoding: deflate\r\ntransfer-encoding: chunked\r\n\r\n%x\r\n" % len(deflated) + deflated + b"\r\n0\r\n\r\n",
+        ok
+        + b"content-encoding: deflate\r\ntransfer-encoding: chunked\r\n\r\n%x\r\n" % len(deflated)
+        + deflated
+        + b"\r\n0\r\n\r\n",
         b"HTTP/1.0 200 OK\r\n\r\n" + body,
         b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\nkeep-alive: timeout=5\r\n\r\n",
-        b"HTTP/1.0 429 Too Many\r\nconnection: keep-alive\r\nretry-after: 5\r\nset-cookie: a=b\r\ncontent-length: 0\r\n\r\n",
+        b"HTTP/1.0 429 Too Many\r\nconnection: keep-alive\r\nretry-after: 5\r\ncontent-length: 0\r\n\r\n",
     )
 
 
@@ -47,7 +50,12 @@ def settings() -> Sequence[bytes]:
         "\nTRUSTED_PROXIES=10.0.0.0/8, ::1\nALERT_WEBHOOK_URL=https://hooks.example/secret-secret?x=y"
     )
     toml = 'port = 9\nfield_policies = "price=5%"\nquarantine_exempt = "price, stock"\nzone = "Asia/Seoul"\n'
-    return ("\n".join(given).encode(), server.encode(), f"PORT=8080\n---\n{toml}".encode(), b"\n---\nhost = \"127.0.0.1\"\n")
+    return (
+        "\n".join(given).encode(),
+        server.encode(),
+        f"PORT=8080\n---\n{toml}".encode(),
+        b'\n---\nhost = "127.0.0.1"\n',
+    )
 
 
 def json_bodies() -> Sequence[bytes]:
@@ -62,18 +70,30 @@ def api_requests() -> Sequence[bytes]:
     """A line with method and path, then the body."""
     id_, filters = "0198c0de-0000-7000-8000-000000000001", {"sellerId": "seller_0001", "since": "2h", "until": "1h"}
     dry: Sequence[tuple[str, Any]] = (
-        ("POST /api/v1/users", {"name": "minji", "role": "viewer", "password": "correct horse battery", "mustChange": True}),
+        (
+            "POST /api/v1/users",
+            {"name": "minji", "role": "viewer", "password": "correct horse battery", "mustChange": True},
+        ),
         ("PUT /api/v1/users/minji/role", {"role": "viewer"}),
-        ("POST /api/v1/sellers", {"sellerId": "s_1", "name": "가게", "interval": {"amount": 6, "unit": "HOURS"}, "crawlNow": True}),
+        (
+            "POST /api/v1/sellers",
+            {"sellerId": "s_1", "name": "가게", "interval": {"amount": 6, "unit": "HOURS"}, "crawlNow": True},
+        ),
         ("PATCH /api/v1/sellers/seller_0001/interval", {"crawlingIntervalDays": 1}),
         ("POST /api/v1/sellers/import", {"sellers": [{"sellerId": "s_2", "name": "가게", "interval": "6h"}]}),
         ("POST /api/v1/tasks/retry", {"taskIds": [id_]}),
         ("POST /api/v1/products/resync", {"sellerId": "seller_0001", "since": "2h"}),
         ("POST /api/v1/products/refresh", {"itemNos": [900000001]}),
-        ("POST /api/v1/outbox/replay", {"allFailed": True, "kind": "product", "eventType": "PRODUCT_UPDATED", **filters}),
+        (
+            "POST /api/v1/outbox/replay",
+            {"allFailed": True, "kind": "product", "eventType": "PRODUCT_UPDATED", **filters},
+        ),
         ("POST /api/v1/outbox/resend", {"allDelivered": True, "itemNo": 1, **filters}),
         ("POST /api/v1/outbox/pause", {"kind": "product", "reason": "x"}),
-        ("POST /api/v1/agents", {"userAgent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"}),
+        (
+            "POST /api/v1/agents",
+            {"userAgent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"},
+        ),
         ("POST /api/v1/agents/suspend", {"agents": ["17"], "seconds": 60, "reason": "x"}),
         ("PUT /api/v1/limits/WINDOW_LIMIT", {"value": 80}),
         ("POST /api/v1/marketplace/pause", {"sellerId": "seller_0001"}),
@@ -93,15 +113,22 @@ def api_requests() -> Sequence[bytes]:
 def webhook_signatures() -> Sequence[bytes]:
     body = orjson.dumps({"eventId": "e-1", "eventType": "PRODUCT_UPDATED", "version": 2})
     made = []
-    for secret in (_SECRET, "a plain secret".replace(" ", "-")):
+    for secret in (_SECRET, "a-plain-secret"):
         signed = signature(secret, "e-1", str(SIGNED_AT), body)
-        head = f"webhook-id: e-1\nwebhook-timestamp: {SIGNED_AT}\nwebhook-signature: v1,xyz= {signed}\nsecret: {secret}\n\n"
-        made.append(head.encode() + body)
+        head = f"webhook-id: e-1\nwebhook-timestamp: {SIGNED_AT}\nwebhook-signature: v1,xyz= {signed}\n"
+        made.append(f"{head}secret: {secret}\n\n".encode() + body)
     return made
 
 
 def marketplace_bodies() -> Sequence[bytes]:
-    values: Sequence[Any] = (a_page(an_entry(), an_entry(900000002)), a_detail(), [an_option()], an_entry(), [], a_page())
+    values: Sequence[Any] = (
+        a_page(an_entry(), an_entry(900000002)),
+        a_detail(),
+        [an_option()],
+        an_entry(),
+        [],
+        a_page(),
+    )
     return tuple(orjson.dumps(value) for value in values)
 
 
@@ -109,5 +136,6 @@ def marketplace_headers() -> Sequence[bytes]:
     robots = b"User-agent: *\nDisallow: /cart\nCrawl-delay: 5\nRequest-rate: 1/10\nAllow: /item\n\nSitemap: https://x.example\n"
     return (
         b'set-cookie: token=abc; Path=/; Max-Age=7200; HttpOnly\nset-cookie: nid="x y"\nretry-after: 120\n\n' + robots,
-        b"set-cookie: a=b; Expires=Wed, 21 Oct 2026 07:28:00 GMT\nretry-after: Wed, 21 Oct 2026 07:28:00 GMT\n\n" + robots,
+        b"set-cookie: a=b; Expires=Wed, 21 Oct 2026 07:28:00 GMT\nretry-after: Wed, 21 Oct 2026 07:28:00 GMT\n\n"
+        + robots,
     )

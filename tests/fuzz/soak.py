@@ -2,9 +2,9 @@
 
     python -m tests.fuzz.soak [--targets http_answers settings] [--minutes 10] [--planted]
 
-atheris drives the targets by the coverage they reach; what reached new code stays in `.fuzz/` for the next time. An input
-that fails is written to `tests/fuzz/cases/TARGET/`, where `make test` runs it from then on. `--planted` puts a bug into
-each target, which has to be found.
+atheris drives the targets by the coverage they reach; what reached new code stays in `.fuzz/` for the next time. An
+input that fails is written to `tests/fuzz/cases/TARGET/`, where `make test` runs it from then on. `--planted` puts a
+bug into each target, which has to be found.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.fuzz.targets import CASES, TARGETS
@@ -37,8 +37,10 @@ class Outcome:
     executions: int
     coverage: int
     corpus: int
-    #: The last line of the error and the input; None: nothing was found.
-    finding: tuple[str, bytes] | None
+    #: The error; None: nothing was found.
+    error: str | None = None
+    #: The input that it came from; None where the process ended without one.
+    data: bytes | None = None
 
 
 def fuzz(name: str, seconds: int, *, planted: bool) -> Outcome:
@@ -52,14 +54,15 @@ def fuzz(name: str, seconds: int, *, planted: bool) -> Outcome:
         found = Path(folder) / "found"
         said = _driven(name, corpus, found, seconds, planted=planted)
         last = re.findall(r"^#(\d+)\t.*cov: (\d+) .*corp: (\d+)/", said, re.MULTILINE)
-        finding = None
-        if found.exists():
-            finding = (_error(said), found.read_bytes())
-        elif "Done " not in said:
-            raise SystemExit(f"{name} was not driven:\n{said[-3000:]}")
         executions, coverage, size = map(int, last[-1]) if last else (0, 0, 0)
         counted = re.search(r"stat::number_of_executed_units: (\d+)", said)
-        return Outcome(name, int(counted[1]) if counted else executions, coverage, size, finding)
+        outcome = Outcome(name, int(counted[1]) if counted else executions, coverage, size)
+        if found.exists():
+            return replace(outcome, error=_error(said), data=found.read_bytes())
+        if "Done " not in said:
+            print(said[-3000:], flush=True)
+            return replace(outcome, error="the process ended")
+        return outcome
 
 
 def _driven(name: str, corpus: Path, found: Path, seconds: int, *, planted: bool) -> str:
@@ -71,7 +74,7 @@ def _driven(name: str, corpus: Path, found: Path, seconds: int, *, planted: bool
     ]
     command = [sys.executable, "-m", "tests.fuzz.driven", name, str(corpus), "planted" if planted else "", *options]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
-    return (done.stdout + done.stderr).decode("utf-8", "replace")
+    return (done.stderr + done.stdout).decode("utf-8", "replace")
 
 
 def _error(said: str) -> str:
@@ -83,11 +86,10 @@ def _error(said: str) -> str:
 
 def kept(outcome: Outcome) -> Path:
     """Write what was found to the cases, and return where."""
-    assert outcome.finding is not None
-    data = outcome.finding[1]
-    case = CASES / outcome.target / hashlib.sha256(data).hexdigest()[:12]
+    assert outcome.data is not None
+    case = CASES / outcome.target / hashlib.sha256(outcome.data).hexdigest()[:12]
     case.parent.mkdir(parents=True, exist_ok=True)
-    case.write_bytes(data)
+    case.write_bytes(outcome.data)
     return case
 
 
@@ -95,14 +97,15 @@ def report(outcomes: Sequence[Outcome], *, planted: bool) -> int:
     """Print a table and what was found; return the exit code."""
     print(f"{'target':<22}{'executions':>12}{'coverage':>10}{'corpus':>8}  found")
     for each in outcomes:
-        said = "-" if each.finding is None else each.finding[0][:120]
-        print(f"{each.target:<22}{each.executions:>12,}{each.coverage:>10}{each.corpus:>8}  {said}")
+        print(
+            f"{each.target:<22}{each.executions:>12,}{each.coverage:>10}{each.corpus:>8}  {(each.error or '-')[:120]}"
+        )
     if planted:
-        return 0 if all(each.finding for each in outcomes) else 1
-    found = [each for each in outcomes if each.finding]
-    for each in found:
-        print(f"{each.target}: the input is {kept(each).relative_to(ROOT)}")
-    return 1 if found else 0
+        return 0 if all(each.data for each in outcomes) else 1
+    for each in outcomes:
+        if each.data is not None:
+            print(f"{each.target}: the input is {kept(each).relative_to(ROOT)}")
+    return 1 if any(each.error for each in outcomes) else 0
 
 
 def main() -> int:

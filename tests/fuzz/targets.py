@@ -17,7 +17,7 @@ import json
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import timedelta
 from functools import cache
@@ -357,7 +357,7 @@ def marketplace_bodies(data: bytes) -> None:
     with suppress(orjson.JSONDecodeError):
         for endpoint, _ in readers[:3]:
             assert all(path.encode() for path in unknown_fields(endpoint, orjson.loads(data)))
-    for endpoint, read in readers:
+    for _, read in readers:
         facts = _facts(read, data)
         if facts is not None:
             _is_storable(facts)
@@ -411,12 +411,12 @@ def _is_of(value: Any, hint: Any) -> bool:
     if not is_dataclass(hint):
         # Ids may be plain numbers and texts at run time.
         return type(value) is hint or (hint is not bool and issubclass(hint, type(value)))
-    hints = _hints(hint)
+    hints = _hints(hint if isinstance(hint, type) else type(hint))
     return type(value) is hint and all(_is_of(getattr(value, each.name), hints[each.name]) for each in fields(hint))
 
 
 @cache
-def _hints(of: Any) -> Mapping[str, Any]:
+def _hints(of: type) -> Mapping[str, Any]:
     return get_type_hints(of)
 
 
@@ -468,16 +468,54 @@ def _now(coroutine: Any) -> None:
 
 _JSON_TOKENS = (
     *(b'"', b":", b",", b"{}", b"[]", b"null", b"true", b"-1", b"0", b"1e400", b"9223372036854775808", b"NaN", b"1.0"),
-    *(b"\\u0000", b"\\ud800", b"\xff", b"\xed\xa0\x80", b'"name":', b'"itemNo":', b"{", b"[", b"]", b"}", "한".encode()),
+    *(
+        b"\\u0000",
+        b"\\ud800",
+        b"\xff",
+        b"\xed\xa0\x80",
+        b'"name":',
+        b'"itemNo":',
+        b"{",
+        b"[",
+        b"]",
+        b"}",
+        "한".encode(),
+    ),
 )
 TARGETS: Mapping[str, Target] = {
     "http_answers": Target(
         simple(http_answers),
         seeds.http_answers,
         (
-            *(b"HTTP/1.1 ", b"HTTP/1.0 ", b"200 OK", b"100 Continue", b"204 ", b"\r\n", b"\r\n\r\n", b"\n", b"\r", b"\0"),
-            *(b"content-length: ", b"transfer-encoding: chunked\r\n", b"content-encoding: gzip\r\n", b"5", b"0\r\n\r\n"),
-            *(b"connection: close\r\n", b"keep-alive: timeout=9\r\n", b"\x1f\x8b\x08", b"x\x9c", b" ", b"\t", b",", b";"),
+            *(
+                b"HTTP/1.1 ",
+                b"HTTP/1.0 ",
+                b"200 OK",
+                b"100 Continue",
+                b"204 ",
+                b"\r\n",
+                b"\r\n\r\n",
+                b"\n",
+                b"\r",
+                b"\0",
+            ),
+            *(
+                b"content-length: ",
+                b"transfer-encoding: chunked\r\n",
+                b"content-encoding: gzip\r\n",
+                b"5",
+                b"0\r\n\r\n",
+            ),
+            *(
+                b"connection: close\r\n",
+                b"keep-alive: timeout=9\r\n",
+                b"\x1f\x8b\x08",
+                b"x\x9c",
+                b" ",
+                b"\t",
+                b",",
+                b";",
+            ),
             *(b"connection: keep-alive\r\n", b"content-encoding: deflate\r\n", b"chunked", b"identity", b"ffffffff"),
         ),
         ("sellerwatch.adapters.http.http1",),
@@ -486,14 +524,44 @@ TARGETS: Mapping[str, Target] = {
         simple(settings),
         seeds.settings,
         (
-            *(b"_FILE=", b"=", b"\n", b"\n---\n", b"\xff", b"://", b"sqlite:///", b"mysql://", b"redis://", b"rediss://"),
-            *(b"@", b":", b"[", b"]", b"?", b"#", b"%", b"{token}", b"{item_no}", b"|", b",", b"nan", b"inf", b"-1", b"1e9"),
+            *(
+                b"_FILE=",
+                b"=",
+                b"\n",
+                b"\n---\n",
+                b"\xff",
+                b"://",
+                b"sqlite:///",
+                b"mysql://",
+                b"redis://",
+                b"rediss://",
+            ),
+            *(
+                b"@",
+                b":",
+                b"[",
+                b"]",
+                b"?",
+                b"#",
+                b"%",
+                b"{token}",
+                b"{item_no}",
+                b"|",
+                b",",
+                b"nan",
+                b"inf",
+                b"-1",
+                b"1e9",
+            ),
             *(b"0.0.0.0", b"::1", b"/33", b"whsec_", b" = ", b'"', b"'", b"[a]", "²".encode(), "한".encode()),
         ),
         ("sellerwatch.settings", "sellerwatch.compose.deployment", "sellerwatch.reports.deploy_checks"),
     ),
     "json_bodies": Target(
-        simple(json_bodies), seeds.json_bodies, (*_JSON_TOKENS, b"&", b"=", b"%00", b"%ff", b"+"), ("sellerwatch.web.api.bodies",)
+        simple(json_bodies),
+        seeds.json_bodies,
+        (*_JSON_TOKENS, b"&", b"=", b"%00", b"%ff", b"+"),
+        ("sellerwatch.web.api.bodies",),
     ),
     "api_requests": Target(
         api_requests,
@@ -504,7 +572,20 @@ TARGETS: Mapping[str, Target] = {
     "webhook_signatures": Target(
         simple(webhook_signatures),
         seeds.webhook_signatures,
-        (b"v1,", b" ", b",", b"=", b".", b"whsec_", b"webhook-id: ", b"webhook-timestamp: ", b"\n", b"\xb2", b"0" * 400, b"9"),
+        (
+            b"v1,",
+            b" ",
+            b",",
+            b"=",
+            b".",
+            b"whsec_",
+            b"webhook-id: ",
+            b"webhook-timestamp: ",
+            b"\n",
+            b"\xb2",
+            b"0" * 400,
+            b"9",
+        ),
         ("sellerwatch.simulator.events", "sellerwatch.adapters.http.signing"),
     ),
     "marketplace_bodies": Target(
@@ -514,10 +595,34 @@ TARGETS: Mapping[str, Target] = {
         simple(marketplace_headers),
         seeds.marketplace_headers,
         (
-            *(b"set-cookie: ", b"retry-after: ", b"; Max-Age=", b"; Expires=", b'"', b";", b"=", b"-", b"9" * 20, b"nan"),
-            *(b"User-agent: *\n", b"Disallow: ", b"Allow: ", b"Crawl-delay: ", b"Request-rate: ", b"/", b"//[", b"\xc2\xb2"),
+            *(
+                b"set-cookie: ",
+                b"retry-after: ",
+                b"; Max-Age=",
+                b"; Expires=",
+                b'"',
+                b";",
+                b"=",
+                b"-",
+                b"9" * 20,
+                b"nan",
+            ),
+            *(
+                b"User-agent: *\n",
+                b"Disallow: ",
+                b"Allow: ",
+                b"Crawl-delay: ",
+                b"Request-rate: ",
+                b"/",
+                b"//[",
+                b"\xc2\xb2",
+            ),
             *(b"Wed, 21 Oct 2026 07:28:00 GMT", b" +9999", b"%", b"*", b"$", b"\n\n"),
         ),
-        ("sellerwatch.marketplaces.robots", "sellerwatch.marketplaces.mustit.cookies", "sellerwatch.kernel.retry_after"),
+        (
+            "sellerwatch.marketplaces.robots",
+            "sellerwatch.marketplaces.mustit.cookies",
+            "sellerwatch.kernel.retry_after",
+        ),
     ),
 }

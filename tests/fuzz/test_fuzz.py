@@ -1,5 +1,5 @@
-"""A bounded share of what `make soak` does for minutes: inputs that once failed, some made-up ones, and for each target a
-planted bug that it has to find."""
+"""A bounded share of what `make soak` does for minutes: inputs that once failed, some made-up ones, and for each target
+a planted bug that it has to find."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ def test_a_planted_bug_is_found(target: tuple[str, Run]) -> None:
         last[0] = data
         run(data)
 
-    with planted(PLANTS[name]), pytest.raises(Exception):  # noqa: B017, PT011: whatever a bug may raise
+    # Whatever a bug may raise.
+    with planted(PLANTS[name]), pytest.raises(Exception):  # noqa: B017, PT011
         try_made_up(name, remembering, MOST, same=True)
     # It was the bug that was found, not something else.
     run(last[0])

@@ -25,7 +25,9 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/scale.md").read_text("utf-8")
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docs/examples/compose.yaml").read_text("utf-8"))
 MANIFESTS: list[dict[str, Any]] = list(yaml.safe_load_all((ROOT / "docs/examples/kubernetes.yaml").read_text("utf-8")))
-MAKE, CREATE = re.findall(r"```sh\n(.*?)```", PAGE.partition("## Secrets")[2].partition("## The database")[0], re.DOTALL)
+MAKE, CREATE = re.findall(
+    r"```sh\n(.*?)```", PAGE.partition("## Secrets")[2].partition("## The database")[0], re.DOTALL
+)
 ROLES = ("migrate", "api", "worker", "scheduler")
 
 

@@ -69,8 +69,8 @@ class Robots:
 
 
 def _is_read(line: str) -> bool:
-    """Return whether a line matters here and can be read: the parser raises for an address such as `//[`, and for delays
-    in other digits."""
+    """Return whether a line matters here and can be read: the parser raises for an address such as `//[`, and for
+    delays in other digits."""
     name, _, value = line.partition(":")
     if name.strip().lower() in ("crawl-delay", "request-rate"):
         return False
