@@ -17,6 +17,7 @@ BENCHMARKS = {
     "crawl": "our whole service beside a bare aiohttp loop, in the same run",
     "instructions": "Python instructions for each request of a crawl: the same number on a busy machine",
     "api": "each list of the API over 1,000,000 tasks and 200,000 products, and 500 readers beside a running crawl",
+    "attacks": "a crawl alone and beside floods of its API and of its marketplace's answers, with what health takes",
     "freshness": "what freshness costs over 200,000 products: each minute, overview, /metrics, lists of sellers",
     "performance": "beside Scrapy and Crawlee, 4 to 100 KB, recrawls, disk, delivery: docs/performance.md",
 }

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 SLOW = ("simulation", "contracts", "faults", "journeys")
 #: What lies around the features; nobody counts which lines of those its tests reach, which costs a fifth of the time.
-EDGES = ("adapters", "architecture", "cli", "logs", "settings", "simulator")
+EDGES = ("adapters", "architecture", "cli", "fuzz", "logs", "settings", "simulator")
 COVERAGE_FLOOR = 90
 #: Seconds a stage may take before it is ended; far beyond what it needs, so that a busy machine does not fail it.
 LIMIT = 900

@@ -26,10 +26,11 @@ _MOST_INTERIM, _MOST_MEMBERS = 10, 32
 _SHORT_FIELD = 100
 
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+").fullmatch
-_SENDABLE = re.compile(r"[\t\x20-\x7e\x80-\U0010ffff]*").fullmatch
-_STATUS_LINE = re.compile(r"HTTP/1\.([01]) ([1-5][0-9]{2})(?: .*)?").fullmatch
+#: No control character but the tab.
+_TEXT = re.compile(r"[\t\x20-\x7e\x80-\U0010ffff]*").fullmatch
+_STATUS_LINE = re.compile(r"HTTP/1\.([01]) ([1-5][0-9]{2})(?: [\t\x20-\x7e\x80-\xff]*)?").fullmatch
 _LENGTH = re.compile(r"[0-9]{1,18}").fullmatch
-_CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;.*)?").fullmatch
+_CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?").fullmatch
 _STAY = re.compile(r"(?:^|[\s,])timeout\s*=\s*([0-9]{1,9})\b", re.IGNORECASE).search
 
 _FOR_EVER = float("inf")
@@ -56,7 +57,7 @@ def head_of(headers: Sequence[tuple[str, str]]) -> bytes:
     """
     lines = []
     for name, value in headers:
-        if not _TOKEN(name) or not _SENDABLE(value):
+        if not _TOKEN(name) or not _TEXT(value):
             raise TransportFailed(TransportProblem.UNREACHABLE, "the address or a header cannot be put into HTTP")
         lines.append(f"{name}: {value}\r\n")
     return f"{''.join(lines)}Accept-Encoding: {_ACCEPTED}\r\n\r\n".encode()
@@ -110,7 +111,7 @@ def _read_head(buffer: bytearray) -> Generator[None, bytes, tuple[int, int, list
 
 def _field(line: str) -> tuple[str, str]:
     name, colon, value = line.partition(":")
-    if not colon or not _TOKEN(name) or "\n" in value or "\r" in value or "\0" in value:
+    if not colon or not _TOKEN(name) or not _TEXT(value):
         raise _not_http()
     return name.lower(), value.strip(" \t")
 
@@ -188,8 +189,9 @@ def _read_chunks(buffer: bytearray, largest: int) -> Generator[None, bytes, byte
         if _take(buffer, 2) != b"\r\n":
             raise _not_http()
     left = LARGEST_HEAD
-    # Trailers are skipped: none of them matters here.
+    # Trailers are skipped: none of them matters here, but what has another form is no trailer.
     while trailer := (yield from _read_line(buffer, left)):
+        _field(trailer.decode("latin-1"))
         left -= len(trailer)
     return b"".join(chunks)
 
