@@ -18,6 +18,7 @@ BENCHMARKS = {
     "instructions": "Python instructions for each request of a crawl: the same number on a busy machine",
     "api": "each list of the API over 1,000,000 tasks and 200,000 products, and 500 readers beside a running crawl",
     "freshness": "what freshness costs over 200,000 products: each minute, overview, /metrics, lists of sellers",
+    "retention": "old rows of the usage log found and deleted, 500 at a time, out of 20,000 to 2,000,000",
     "outbox": "100,000 waiting events drained to a local receiver, beside a bare aiohttp loop that posts the same",
     "performance": "beside Scrapy and Crawlee, recrawls, large details, latency: the figures of docs/performance.md",
 }
