@@ -3,6 +3,7 @@
     python scripts/mutants.py                 the named mutants, then 300 drawn by seed
     python scripts/mutants.py --draw 50 --seed 7
     python scripts/mutants.py --reuse --number 17 204     these of the 300 again
+    python scripts/mutants.py --record tests/agents/test_new.py --number 17     the same, with new tests
     python scripts/mutants.py --named         the named ones alone
 
 One run of the feature tests (those of the stage `features`) records which test reaches which line. A mutant is then run
@@ -10,8 +11,8 @@ against the tests that reach its line, the shortest first, until one fails. A mu
 it needs a test, or a reason in `scripts/surviving_mutants.toml`. Tests that need a server are left out.
 
 Nothing on disk is changed. A process is forked for each mutant from one that has loaded all modules and tests, and
-replaces the code of the functions that the mutant changes; that costs a tenth of a second and the tests. What survives
-so, or changes what is run while a module is loaded, is run again in a process that loads the package anew.
+replaces the code of the functions that the mutant changes; that costs a tenth of a second and the tests. One that
+changes what is run while modules are loaded is run in a process that loads the package anew.
 """
 
 from __future__ import annotations
@@ -35,22 +36,24 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
 from inspect import CO_OPTIMIZED
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src/sellerwatch"
 FEATURES = ("agents", "catalog", "crawling", "outbox", "schedules")
-#: The tests of the features, as scripts/run_tests.py has them.
+#: The tests of the features: those that scripts/run_tests.py has as such, the command line's, and the whole service on
+#: virtual time. All run in one process.
 TESTS = tuple(
     f"tests/{name}"
     for name in (
-        *("agents", "catalog", "crawling", "kernel", "machines", "marketplaces", "outbox", "oversight", "pool"),
-        *("reports", "schedules", "sellers", "texts", "web"),
+        *("agents", "catalog", "cli", "crawling", "kernel", "machines", "marketplaces", "outbox", "oversight", "pool"),
+        *("reports", "schedules", "sellers", "simulation", "texts", "web"),
     )
 )
 LEFT_OUT = "not mariadb and not processes"
 WORK = ROOT / ".mutants"
+FOLDERS = WORK / "folders"
 RECORDED, PATCHED = WORK / "recorded.json", WORK / "patched.json"
 REASONS = ROOT / "scripts/surviving_mutants.toml"
 #: The share of mutants that tests have to notice.
@@ -61,7 +64,7 @@ LEAST_CPU, TIMES_CPU = 5, 10
 #: The same for one that waits for ever, in seconds of the clock. Nearly all tests run on virtual time.
 LIMIT_WAITING = 120
 #: Seconds of CPU for the tests of one mutant, as long as none fails.
-MOST_CPU = 60
+MOST_CPU = 20
 
 #: Loaded once, before a process is forked for each mutant; nothing of ours.
 PRELOADED = ("sqlalchemy", "orjson", "zstandard", "pydantic", "cryptography.hazmat.primitives.ciphers.aead")
@@ -350,7 +353,7 @@ def _pytest(arguments: Sequence[str], plugins: Sequence[object] = ()) -> int:
         "-q",
         "-x",
         "-s",
-        f"--basetemp={WORK}/tmp",
+        f"--basetemp={FOLDERS}",
         *off,
         *(word for option in options for word in ("-o", option)),
         "-k",
@@ -423,8 +426,10 @@ class Reach:
 class _Recorder:
     """Notes which lines each test reaches, and how much CPU time it takes."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: Reach) -> None:
         import coverage  # noqa: PLC0415 - in the forked process
+
+        self._known = known
 
         watched = [f"{PACKAGE / feature}/*" for feature in FEATURES]
         self._coverage = coverage.Coverage(data_file=None, config_file=False, include=watched, messages=False)
@@ -443,13 +448,12 @@ class _Recorder:
     def pytest_sessionfinish(self) -> None:
         self._coverage.stop()
         data = self._coverage.get_data()
-        reached = {
-            str(Path(file).relative_to(PACKAGE)): {
-                str(line): sorted(filter(None, tests)) for line, tests in data.contexts_by_lineno(file).items()
-            }
-            for file in data.measured_files()
-        }
-        RECORDED.write_text(json.dumps({"seconds": self._seconds, "reached": reached}))
+        reached = {path: dict(lines) for path, lines in self._known.reached.items()}
+        for file in data.measured_files():
+            lines = reached.setdefault(str(Path(file).relative_to(PACKAGE)), {})
+            for line, tests in data.contexts_by_lineno(file).items():
+                lines[str(line)] = sorted({*lines.get(str(line), ()), *filter(None, tests)})
+        RECORDED.write_text(json.dumps({"seconds": {**self._known.seconds, **self._seconds}, "reached": reached}))
 
 
 class _Loader(SourceFileLoader):
@@ -541,9 +545,17 @@ class _Server:
         self._runs = runs
         self._functions: dict[tuple[str, CodeType], list[FunctionType]] = {}
         self._items: dict[str, Any] = {}
-        self._log: Any = None
+        self._ran: set[CodeType] = set()
+
+    def pytest_sessionstart(self) -> None:
+        def note(frame: FrameType, event: str, _: Any) -> None:
+            if event == "call":
+                self._ran.add(frame.f_code)
+
+        sys.setprofile(note)
 
     def pytest_runtestloop(self, session: Any) -> bool:
+        sys.setprofile(None)
         self._items = {item.nodeid: item for item in session.items}
         # The migrated database that all tests copy is made before the first fork.
         first = next(item for item in session.items if "migrated_template" in item.fixturenames)
@@ -561,8 +573,8 @@ class _Server:
         return next(each for each in self._items.values() if each.path != item.path)
 
     def patched(self, mutant: Mutant, tests: Sequence[str], seconds: Mapping[str, float]) -> int | None:
-        """Run the tests against a mutant; None if it cannot be run in this way. SURVIVED may be wrong, where the code
-        ran before it was replaced."""
+        """Run the tests against a mutant; None if it has to be loaded instead: it changes what is run while modules are
+        loaded, or survived though its code had been run then."""
         found = [
             (function, new)
             for old, new in changed_functions(mutant)
@@ -576,7 +588,8 @@ class _Server:
                 function.__code__ = new
             return self._run([self._items[test] for test in tests], _CpuLimit(seconds))
 
-        return _forked(run, WORK / f"{mutant.number}.log")
+        end = _forked(run, WORK / f"{mutant.number}.log")
+        return None if end == SURVIVED and any(function.__code__ in self._ran for function, _ in found) else end
 
     def _run(self, items: Sequence[Any], limit: _CpuLimit) -> int:
         session, hook = items[0].session, items[0].config.hook
@@ -626,9 +639,11 @@ def run_patched(drawn: Sequence[Mutant], reach: Reach) -> dict[int, int]:
             end = server.patched(mutant, tests, reach.seconds) if tests else SURVIVED
             if end is not None:
                 ends[mutant.number] = end
+                PATCHED.write_text(json.dumps(ends))
+            if end == SURVIVED:
+                print(f"  {mutant.number:4} survived  {mutant.name}", flush=True)
             if done % 25 == 0:
-                print(f"  {done} of {len(drawn)} run, {list(ends.values()).count(SURVIVED)} survived", flush=True)
-        PATCHED.write_text(json.dumps(ends))
+                print(f"  {done} of {len(drawn)} looked at", flush=True)
 
     if _forked(lambda: _pytest(TESTS, [_Server(run)])):
         raise SystemExit("the tests could not be loaded")
@@ -640,7 +655,7 @@ def check_drawn(drawn: Sequence[Mutant], reach: Reach) -> bool:
     began, known = time.monotonic(), reasons()
     ends = run_patched(drawn, reach)
     for mutant in drawn:
-        if ends.get(mutant.number, SURVIVED) == SURVIVED:
+        if mutant.number not in ends:
             ends[mutant.number] = reloaded(mutant, reach.affordable(mutant), reach.seconds)
         end = ends[mutant.number]
         if end == SURVIVED:
@@ -666,16 +681,19 @@ def main() -> int:
     parser.add_argument("--number", type=int, nargs="+", help="these of the drawn ones alone")
     parser.add_argument("--named", action="store_true", help="the named mutants alone")
     parser.add_argument("--reuse", action="store_true", help="which test reaches which line, as recorded last")
+    parser.add_argument("--record", nargs="+", help="the same, with these tests recorded anew")
     given = parser.parse_args()
     os.chdir(ROOT)
     sys.path.insert(0, str(ROOT))
     WORK.mkdir(exist_ok=True)
     for name in PRELOADED:
         __import__(name)
-    survived = 0 if given.reuse else check_named()
+    survived = 0 if given.reuse or given.record else check_named()
     if given.named:
         return bool(survived)
-    if not given.reuse and _forked(lambda: _pytest(TESTS, [_Recorder()]), WORK / "recorded.log"):
+    tests = given.record or ([] if given.reuse else TESTS)
+    known = Reach(**json.loads(RECORDED.read_text())) if given.reuse or given.record else Reach({}, {})
+    if tests and _forked(lambda: _pytest(tests, [_Recorder(known)]), WORK / "recorded.log"):
         raise SystemExit(f"tests fail without any mutant: see {WORK.name}/recorded.log")
     drawn = [mutant for mutant in draw(given.draw, given.seed) if not given.number or mutant.number in given.number]
     return not check_drawn(drawn, Reach(**json.loads(RECORDED.read_text()))) or bool(survived)
