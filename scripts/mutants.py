@@ -83,7 +83,8 @@ class Mutant:
     #: The number of the site in its file, and of the change at that site.
     site: int = -1
     variant: int = 0
-    #: The lines of its statement, and its place among those drawn.
+    #: The function or class it is in, the lines of its statement, and its place among those drawn.
+    within: str = ""
     statement: range = range(0)
     number: int = 0
     #: Tests of a named mutant, and why it matters.
@@ -97,7 +98,7 @@ class Mutant:
     @property
     def key(self) -> str:
         """Without the line, so that it stays when lines move."""
-        return f"{self.path}: {self.before} -> {self.after}"
+        return f"{self.path} {self.within}: {self.before} -> {self.after}"
 
 
 NAMED = (
@@ -300,12 +301,16 @@ def mutants_of(path: Path) -> list[Mutant]:
     """Return every mutant of a file."""
     found, tree = [], ast.parse(path.read_text("utf-8"))
     statements = [_header(each) for each in ast.walk(tree) if isinstance(each, ast.stmt)]
+    # A walk comes to what is around before it comes to what is inside.
+    named = [each for each in ast.walk(tree) if isinstance(each, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)]
     for number, node in enumerate(sites(tree)):
         for variant, changed in enumerate(CHANGES[type(node)](node)):
             before, after = _shown(node), _shown(changed)
             line: int = getattr(node, "lineno", 0)
             around = min((each for each in statements if line in each), key=len, default=range(line, line + 1))
-            found.append(Mutant(str(path.relative_to(PACKAGE)), line, before, after, number, variant, around))
+            within = ".".join(each.name for each in named if each.lineno <= line <= (each.end_lineno or 0))
+            name = str(path.relative_to(PACKAGE))
+            found.append(Mutant(name, line, before, after, number, variant, within=within, statement=around))
     return found
 
 
