@@ -10,6 +10,7 @@ from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.crawling.queries import follow_runs
 from sellerwatch.crawling.views import ExecutionView, ListedExecutionView, OpenExecutionView
 from sellerwatch.kernel.failure import FailureCode
+from sellerwatch.kernel.ids import ExecutionId
 
 
 @pytest.mark.parametrize("status", ExecutionStatus)
@@ -39,8 +40,8 @@ def test_a_run_that_a_person_or_unreadable_answers_paused_is_shown_as_paused(
 async def test_a_progress_display_knows_whether_any_of_its_runs_is_at_work(world: CrawlWorld) -> None:
     run = await world.start()
 
-    async def followed(*ids: str) -> tuple[list[str], bool]:
-        found = await world.store.read(lambda tx: follow_runs(tx, a_context(), ids))  # type: ignore[arg-type]
+    async def followed(*ids: ExecutionId) -> tuple[list[ExecutionId], bool]:
+        found = await world.store.read(lambda tx: follow_runs(tx, a_context(), ids))
         return [each.execution_id for each in found.runs], found.is_any_working
 
     assert await followed(run, execution_id(99)) == ([run], True), "one that is gone is left out"
