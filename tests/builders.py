@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 
 from sellerwatch.agents.agent import Agent
+from sellerwatch.agents.answers import Session
 from sellerwatch.agents.circuit import Circuit
 from sellerwatch.agents.pool import Candidate, Grant
 from sellerwatch.agents.token import Token
@@ -226,6 +227,11 @@ def a_token(number: int = 1, **changes: Any) -> Token:
         expires_at=NOW + HOUR,
     )
     return replace(made, **changes)
+
+
+def a_session(*_: object) -> Session:
+    """A session in the clear; also where one is opened that nothing is sent with."""
+    return Session("a-token", "", "", HOUR)
 
 
 def a_candidate(number: int = 1, **changes: Any) -> Candidate:
