@@ -414,6 +414,11 @@ class Reach:
         found = {test for line in mutant.statement for test in lines.get(str(line), ())}
         if not found and not changed_functions(mutant):
             found = {test for tests in lines.values() for test in tests}
+        if not found and not lines:
+            # Nothing of this file is run but what makes its classes: any test of the feature may notice.
+            feature = mutant.path.partition("/")[0]
+            files = (each for path, each in self.reached.items() if path.startswith(f"{feature}/"))
+            found = {test for each in files for tests in each.values() for test in tests}
         return sorted(found, key=lambda test: (self.seconds.get(test, 0.0), test))
 
     def affordable(self, mutant: Mutant) -> list[str]:
