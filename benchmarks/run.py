@@ -19,6 +19,7 @@ BENCHMARKS = {
     "api": "each list of the API over 1,000,000 tasks and 200,000 products, and 500 readers beside a running crawl",
     "attacks": "a crawl alone and beside floods of its API and of its marketplace's answers, with what health takes",
     "freshness": "what freshness costs over 200,000 products: each minute, overview, /metrics, lists of sellers",
+    "retention": "old rows of the usage log found and deleted, 500 at a time, out of 20,000 to 2,000,000",
     "performance": "beside Scrapy and Crawlee, 4 to 100 KB, recrawls, disk, delivery: docs/performance.md",
 }
 #: Names of parts that may be asked for by themselves.
