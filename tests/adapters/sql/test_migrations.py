@@ -461,7 +461,7 @@ def test_processes_that_upgrade_at_once_wait_for_one_another(empty: Engine) -> N
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ))
         for _ in range(4)
     ]
-    assert [process.communicate(timeout=60) for process in at_once] == [("current\n", "")] * 4
+    assert [process.communicate(timeout=600) for process in at_once] == [("current\n", "")] * 4
     assert len(contents(empty)["user_agent_pool"]) == 100
 
 
