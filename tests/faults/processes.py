@@ -83,7 +83,7 @@ class Program:
         self.process.wait()
 
     def end(self, number: signal.Signals) -> int:
-        """Ask it to end; its exit code. How soon it ends is tested on virtual time (tests/simulation/test_losses.py)."""
+        """Ask it to end; its exit code. How soon it ends is tested in `tests/simulation/test_losses.py`."""
         self.process.send_signal(number)
         return self.wait()
 
