@@ -8,7 +8,7 @@ export UV_PYTHON_DOWNLOADS := never
 PY := .venv/bin/python
 JOBS ?= 2
 
-.PHONY: help setup servers test lint demo mutants bench soak docs pictures sbom lock clean
+.PHONY: help setup servers test coverage lint demo mutants bench soak docs pictures sbom lock clean
 
 help: ## This list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -31,6 +31,9 @@ servers: setup ## MariaDB, Redis, a browser and Node.js, for the tests
 
 test: servers ## Gates and all tests, as CI runs them
 	@$(PY) scripts/run_tests.py --jobs $(JOBS)
+
+coverage: servers ## Which lines of the features their tests reach; at least 90 %
+	@$(PY) scripts/run_tests.py --jobs $(JOBS) --only coverage
 
 lint: setup ## The gates alone: format, ruff, types, imports, security, generated files
 	@$(PY) scripts/run_tests.py --only gates

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def bench(*words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(ROOT / "benchmarks" / "run.py"), *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
 
 
 def test_every_part_of_the_figures_may_be_asked_for_by_itself() -> None:

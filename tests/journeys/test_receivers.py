@@ -69,7 +69,7 @@ class Example(Server):
     def post(self, body: bytes, signature: str, now: int) -> int:
         key = outbox_id()
         headers = {"webhook-id": key, "webhook-timestamp": str(now), "idempotency-key": key}
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=600)
         connection.request("POST", "/events", body, headers | {"webhook-signature": signature})
         status = connection.getresponse().status
         connection.close()
@@ -111,7 +111,7 @@ def example(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Example]
 async def send(store: SqlStore, messages: list[Message], wire: FaultyWire) -> None:
     await store.transact(lambda tx: tx.product_outbox.add_all(messages))
     delivery = Delivery(store, wire, SystemClock(), random.Random(0), worker_id(), RULES)
-    async with Running(delivery), asyncio.timeout(60):
+    async with Running(delivery), asyncio.timeout(600):
         while await delivery.pending():
             await SystemClock().sleep(0.05)
 

@@ -34,7 +34,7 @@ async def test_every_event_arrives_over_a_shaky_wire(store: SqlStore) -> None:
     async with serve(world.simulator.answer) as server:
         receiver = HttpReceiver(server.url + EVENTS_PATH, SECRET)
         delivery = Delivery(store, receiver, SystemClock(), random.Random(0), worker_id(), RULES)
-        async with Running(delivery), asyncio.timeout(60):
+        async with Running(delivery), asyncio.timeout(600):
             while await delivery.pending():
                 await SystemClock().sleep(0.05)
         await receiver.close()
@@ -63,7 +63,7 @@ async def deliver(store: SqlStore, url: str, message: Message, rules: DeliveryRu
     await store.transact(lambda tx: tx.product_outbox.add(message))
     receiver = HttpReceiver(url, SECRET)
     delivery = Delivery(store, receiver, SystemClock(), random.Random(0), worker_id(), rules)
-    async with Running(delivery), asyncio.timeout(60):
+    async with Running(delivery), asyncio.timeout(600):
         while await delivery.pending():
             await SystemClock().sleep(0.02)
     await receiver.close()
@@ -100,7 +100,7 @@ async def test_an_address_that_does_not_resolve_fails_tries_and_never_the_sender
     await store.transact(lambda tx: tx.product_outbox.add(message))
     receiver = HttpReceiver("http://product-server.invalid/events", SECRET)
     delivery = Delivery(store, receiver, SystemClock(), random.Random(0), worker_id(), RULES)
-    async with Running(delivery), asyncio.timeout(60):
+    async with Running(delivery), asyncio.timeout(600):
         while len(tries := await store.read(lambda tx: tx.attempts.of(message.outbox_id, 10))) < 2:
             await SystemClock().sleep(0.02)
     await receiver.close()

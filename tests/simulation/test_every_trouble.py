@@ -539,7 +539,6 @@ async def act(scene: Scene, what: Act) -> None:
 def test_it_appears_within_a_minute_once_and_goes_away(migrated_template: Path, trouble: Trouble) -> None:
     async def story(world: ServiceWorld) -> None:
         world.receiver = Answering(world.receiver)
-        await world.leave_agents(trouble.agents)
         await world.register_all(every=HOURLY, due=world.now)
         async with AsyncExitStack() as stack:
             scene = Scene(world, stack)
@@ -561,7 +560,8 @@ def test_it_appears_within_a_minute_once_and_goes_away(migrated_template: Path, 
             assert await scene.attention() == []
 
     settings = calm_settings(**{"AGENT_SUSPENSION_SECONDS": 300, "BREAKER_OPEN_SECONDS": 120, **trouble.settings})
-    play(migrated_template, story, settings=settings, sellers=trouble.sellers, products=trouble.products)
+    shop = {"sellers": trouble.sellers, "products": trouble.products}
+    play(migrated_template, story, settings=settings, agents=trouble.agents, **shop)
 
 
 def test_every_check_and_every_kind_of_chaos_has_its_trouble() -> None:

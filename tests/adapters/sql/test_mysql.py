@@ -257,7 +257,7 @@ async def together(url: str, number: int, work: Callable[[int], Callable[[Transa
             nonlocal began
             if not began:
                 began = True
-                begin.wait(30)
+                begin.wait(600)
             return once(tx)
 
         return run
