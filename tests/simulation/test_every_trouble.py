@@ -560,8 +560,14 @@ def test_it_appears_within_a_minute_once_and_goes_away(migrated_template: Path, 
             assert await scene.attention() == []
 
     settings = calm_settings(**{"AGENT_SUSPENSION_SECONDS": 300, "BREAKER_OPEN_SECONDS": 120, **trouble.settings})
-    shop = {"sellers": trouble.sellers, "products": trouble.products}
-    play(migrated_template, story, settings=settings, agents=trouble.agents, **shop)
+    play(
+        migrated_template,
+        story,
+        settings=settings,
+        agents=trouble.agents,
+        sellers=trouble.sellers,
+        products=trouble.products,
+    )
 
 
 def test_every_check_and_every_kind_of_chaos_has_its_trouble() -> None:
