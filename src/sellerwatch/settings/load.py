@@ -1,7 +1,7 @@
 """Read all sources of settings and validate them together: all faults are reported at once, before anything starts.
 
-Precedence: run-time override (kept in the database), environment, file, default. A secret can be given as `NAME_FILE`.
-The source of each value is kept, so that it can be shown.
+Precedence: run-time override (kept in the database), environment, file, HTTPS_PROXY and NO_PROXY, default. A secret can
+be given as `NAME_FILE`. The source of each value is kept, so that it can be shown.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ def load(environment: Mapping[str, str], overrides: Mapping[str, str] | None = N
     """Read all sources, or raise `InvalidSettings` with every fault."""
     faults: list[Fault] = []
     layers = (
+        ("environment", _common_names(environment)),
         ("file", _from_file(environment, faults)),
         ("environment", _from_environment(environment, faults)),
         ("override", dict(overrides or {})),
@@ -58,6 +59,12 @@ def tuned(settings: Settings, overrides: Mapping[str, str]) -> Settings:
     if changed is None:
         raise InvalidSettings(faults=tuple(faults))
     return changed
+
+
+def _common_names(environment: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the environment says to all programs, in the names that they share."""
+    given = {name: environment.get(name.upper()) or environment.get(name) for name in ("https_proxy", "no_proxy")}
+    return {name: value for name, value in given.items() if value}
 
 
 def _from_file(environment: Mapping[str, str], faults: list[Fault]) -> dict[str, Any]:
