@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from tests.builders import worker_id
+from tests.simulated_service import simulator_of
 from tests.simulation.outages import HOUR, MINUTE, calm_settings, plan
 from tests.simulation.service_world import ServiceWorld, play
 
@@ -560,14 +561,8 @@ def test_it_appears_within_a_minute_once_and_goes_away(migrated_template: Path, 
             assert await scene.attention() == []
 
     settings = calm_settings(**{"AGENT_SUSPENSION_SECONDS": 300, "BREAKER_OPEN_SECONDS": 120, **trouble.settings})
-    play(
-        migrated_template,
-        story,
-        settings=settings,
-        agents=trouble.agents,
-        sellers=trouble.sellers,
-        products=trouble.products,
-    )
+    simulator = simulator_of(settings, seed=1, sellers=trouble.sellers, products=trouble.products)
+    play(migrated_template, story, settings=settings, simulator=simulator, agents=trouble.agents)
 
 
 def test_every_check_and_every_kind_of_chaos_has_its_trouble() -> None:
