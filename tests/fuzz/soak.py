@@ -25,6 +25,8 @@ ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / ".fuzz"
 #: One input may take so many seconds, and the process so many megabytes.
 SLOWEST, LARGEST_MB = 60, 2_000
+#: Seconds after its time in which a process has to have started and ended.
+TO_END = 300
 #: Bytes of an input at most, unless a seed is larger.
 LONGEST = 4_096
 
@@ -73,8 +75,12 @@ def _driven(name: str, corpus: Path, found: Path, seconds: int, *, planted: bool
         *(f"-timeout={SLOWEST}", f"-rss_limit_mb={LARGEST_MB}"),
     ]
     command = [sys.executable, "-m", "tests.fuzz.driven", name, str(corpus), "planted" if planted else "", *options]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
-    return (done.stderr + done.stdout).decode("utf-8", "replace")
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False, timeout=seconds + TO_END)
+        said = done.stderr + done.stdout
+    except subprocess.TimeoutExpired as hung:
+        said = (hung.stderr or b"") + (hung.stdout or b"")
+    return said.decode("utf-8", "replace")
 
 
 def _error(said: str) -> str:

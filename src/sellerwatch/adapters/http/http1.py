@@ -129,6 +129,8 @@ def _framing(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
     found = dict.fromkeys(_FRAMING, "")
     for name, value in headers:
         if name in found:
+            if not value and name in ("content-length", "transfer-encoding"):
+                raise _not_http()
             found[name] = f"{found[name]}, {value}" if found[name] else value
     return found
 
