@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.builders import NOW, a_context, a_failure, an_execution, execution_id
 from tests.crawling.crawl_world import CrawlWorld
 
 from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.crawling.queries import follow_runs
-from sellerwatch.crawling.views import ExecutionView, ListedExecutionView, OpenExecutionView
+from sellerwatch.crawling.views import (
+    ExecutionView,
+    FoundProductsView,
+    ListedExecutionView,
+    OpenExecutionView,
+    found_products,
+)
 from sellerwatch.kernel.failure import FailureCode
 from sellerwatch.kernel.ids import ExecutionId
 
@@ -35,6 +43,12 @@ def test_a_run_that_a_person_or_unreadable_answers_paused_is_shown_as_paused(
     cause = None if code is None else a_failure(code, NOW)
     assert ListedExecutionView.of_waiting(run, cause, "en").shown_status == shown
     assert OpenExecutionView.of(run, cause, "en").shown_status == shown
+
+
+def test_a_run_says_what_it_found_once_all_of_it_is_counted() -> None:
+    run = an_execution(new_products=1, changed_products=0, gone_products=2, unchanged_products=3)
+    assert found_products(run) == FoundProductsView(1, 0, 2, 3)
+    assert found_products(replace(run, gone_products=None)) is None
 
 
 async def test_a_progress_display_knows_whether_any_of_its_runs_is_at_work(world: CrawlWorld) -> None:
