@@ -226,8 +226,8 @@ def _environment(data: bytes, folder: Path) -> tuple[dict[str, str], list[str]]:
     if toml:
         (folder / "toml").write_bytes(toml)
         environment["SELLERWATCH_CONFIG"] = str(folder / "toml")
-    plain = [value for name, value in environment.items() if name.removeprefix("SELLERWATCH_").lower() not in SECRETS]
-    others = [*environment, *plain]
+    shown = [value for name, value in environment.items() if name.removeprefix("SELLERWATCH_").lower() not in SECRETS]
+    others = [*environment, *shown]
     return environment, [secret for secret in secrets if not any(secret in other for other in others)]
 
 
