@@ -190,7 +190,8 @@ class Announcer:
         body = event_body(
             outbox_id, event, product.item_no, product.seller_id, announced.version, self.now, changes, product_data
         )
-        whole = product_data if event is ProductEvent.CREATED else b""
+        # The same bytes as the event: they are compressed once.
+        whole = body if event is ProductEvent.CREATED else b""
         return self._add(announced, event, body, found, outbox_id, execution_id, whole)
 
     def _add(

@@ -162,7 +162,7 @@ class TextConversions(Protocol):
 class HistoryEntry(Struct, frozen=True):
     """A state of a product, as its differences from the state before.
 
-    A creation is stored as the `whole` product in JSON, and becomes changes only when it is read: most never are.
+    A creation is stored as the `whole` event, and becomes changes only when it is read: most never are.
     """
 
     product_id: ProductId

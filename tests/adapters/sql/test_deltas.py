@@ -67,7 +67,8 @@ def an_event(number: int = 1, payload: bytes = EVENT) -> Any:
 def a_crawled_product(tx: Transaction) -> None:
     tx.products.add([PRODUCT])
     tx.bodies.keep_raw([a_detail(BODY), a_detail(b'{"options":[]}', PartType.OPTION)])
-    tx.history.add([an_entry(whole=WHOLE)])
+    # A new product's event is its first entry of the history.
+    tx.history.add([an_entry(whole=EVENT)])
     tx.product_outbox.add(an_event())
 
 
@@ -97,6 +98,16 @@ async def test_a_text_is_stored_once(inline_store: SqlStore) -> None:
         assert (kept.field, kept.after) == ("descriptionHtml", TEXT)
 
     await inline_store.read(look)
+
+
+async def test_several_texts_of_one_product_written_together_stay_apart(inline_store: SqlStore) -> None:
+    def work(tx: Transaction) -> None:
+        a_crawled_product(tx)
+        tx.product_outbox.add_all([an_event(2, EVENT.replace(b'"1"', b'"2"')), an_event(3, b'{"eventId":"3"}')])
+
+    await inline_store.transact(work)
+    found = await inline_store.read(lambda tx: tx.product_outbox.latest_of(product_id(), 9))
+    assert [message.payload[:14] for message in found] == [b'{"eventId":"3"', b'{"eventId":"2"', b'{"eventId":"1"']
 
 
 async def test_an_event_written_after_its_detail_finds_it_again(inline_store: SqlStore) -> None:

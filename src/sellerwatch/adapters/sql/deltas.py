@@ -75,17 +75,21 @@ class Deltas(Repository):
         super().__init__(db)
         self._kept: dict[ProductId, Base] = {}
         self._bytes = 0
+        self._packed: dict[ProductId, tuple[bytes, Packed]] = {}
 
     def pack(self, texts: Sequence[tuple[ProductId, bytes]]) -> list[Packed]:
-        """Compress texts, each against the newest whole detail of its product, if one is stored."""
+        """Compress texts, each against the newest whole detail of its product, if one is stored. A new product's event
+        is its entry of the history too: it is compressed once."""
         bases = self.newest_bases({product_id for product_id, text in texts if len(text) >= SHORTEST_DELTA})
-        whole = compressor()
-        return [
-            pack_delta(text, base)
-            if len(text) >= SHORTEST_DELTA and (base := bases.get(product_id)) is not None
-            else Packed(whole.compress(text), None)
-            for product_id, text in texts
-        ]
+        whole, found = compressor(), list[Packed]()
+        for product_id, text in texts:
+            last, packed = self._packed.get(product_id, (b"", None))
+            if packed is None or last is not text:
+                base = bases.get(product_id) if len(text) >= SHORTEST_DELTA else None
+                packed = Packed(whole.compress(text), None) if base is None else pack_delta(text, base)
+                self._packed[product_id] = text, packed
+            found.append(packed)
+        return found
 
     def unpack(self, packed: Sequence[tuple[bytes, int | None]], where: str) -> list[bytes]:
         """Expand texts. Raise `DamagedText` for the first that cannot be read."""

@@ -1,4 +1,4 @@
-"""The history of products in SQL, as compressed JSON (`deltas.py`): a list of changes, or the whole product at its
+"""The history of products in SQL, as compressed JSON (`deltas.py`): a list of changes, or the event of its
 creation. The rows of the feed of changes (`changes.py`) are written with it."""
 
 from __future__ import annotations
@@ -79,4 +79,7 @@ def _change_rows(rows: Iterable[int], entries: Sequence[HistoryEntry]) -> Iterat
 def read_changes(text: bytes) -> tuple[Change, ...]:
     """Return the changes of the text of an entry."""
     kept = orjson.loads(text)
-    return tuple(creation(kept) if isinstance(kept, dict) else (Change(*change) for change in kept))
+    if isinstance(kept, dict):
+        # An event; earlier versions stored its productData alone.
+        return tuple(creation(kept.get("productData", kept)))
+    return tuple(Change(*change) for change in kept)
