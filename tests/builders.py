@@ -207,7 +207,7 @@ def a_message(number: int = 1, **changes: Any) -> Message:
         version=1,
         execution_id=execution_id(),
     )
-    return replace(made, **changes)
+    return structs.replace(made, **changes)
 
 
 def an_agent(number: int = 1, **changes: Any) -> Agent:

@@ -21,15 +21,11 @@ from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.migrate import upgrade
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore, ThreadRunner
 from sellerwatch.kernel.clock import SystemClock
-from sellerwatch.kernel.fast_values import freeze_at_run_time
 
 # For every test: how fast the machine is decides nothing. A test that chooses settings of its own starts from these,
 # and tests/architecture/test_busy_machine.py sees to it that none brings a time limit back.
 hypothesis.settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 hypothesis.settings.load_profile("any machine")
-
-# What is frozen to the type checker alone in production is really frozen here.
-freeze_at_run_time()
 
 #: What a repository promises holds on both.
 ENGINES = ("sqlite", "mariadb")

@@ -60,8 +60,6 @@ AGGREGATES = {
     "task": "crawling/task.py",
 }
 
-# What is left of what structs have replaced (docs/decisions/0017).
-FAST_VALUES = {"adapters/sql/products.py", "adapters/sql/tasks.py", "outbox/message.py"}
 # What is recorded together with a change, in one place for each kind of change: a use case that writes the table itself
 # would leave out the activity.
 RECORDED_WITH = {
@@ -194,12 +192,6 @@ def writing_without_activity(tree: ast.AST) -> Iterator[str]:
             yield f"line {node.lineno} calls {ast.unparse(node.func)}"
 
 
-def using_fast_values(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").endswith("fast_values"):
-            yield f"line {node.lineno} imports fast_values"
-
-
 def changeable_structs(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef) and "Struct" in map(ast.unparse, node.bases):
@@ -289,11 +281,6 @@ def test_adapters_record_no_activity_of_their_own() -> None:
     assert across(making_activity, adapters, ("adapters/sql/activity.py",)) == []
 
 
-def test_fast_values_stay_on_the_path_of_a_request() -> None:
-    found = {said.partition(":")[0] for said in across(using_fast_values, SOURCE)}
-    assert found == FAST_VALUES
-
-
 def test_structs_are_frozen() -> None:
     assert across(changeable_structs, SOURCE) == []
 
@@ -327,7 +314,6 @@ TEN_TABLES = TEN.replace("    def", "    @property\n    def")
         (writing_without_activity, "batch.tx.executions.save(run)"),
         (writing_without_activity, "tx.audit.record(entry)"),
         (making_activity, "from sellerwatch.kernel.activity import Activity, ActivityLog"),
-        (using_fast_values, "from sellerwatch.kernel.fast_values import fast_frozen"),
         (changeable_structs, "class Prices(Struct):\n    stock: int"),
         (changeable_structs, "class Prices(Struct, frozen=False):\n    stock: int"),
         (wide_ports, f"class Wide(Protocol):\n{TEN}"),

@@ -374,7 +374,9 @@ async def deleted(shop: ProductWorld) -> None:
     """Told as gone; how that is proved is not the matter here."""
     product, now = await shop.product(), shop.now
     gone = product.announce(DELETED, now)
-    message = replace((await shop.messages())[-1], outbox_id=OutboxId(shop.ids.new()), event_type=DELETED, version=2)
+    message = structs.replace(
+        (await shop.messages())[-1], outbox_id=OutboxId(shop.ids.new()), event_type=DELETED, version=2
+    )
 
     def work(tx: Transaction) -> None:
         tx.products.save([gone])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from dataclasses import replace
 
+from msgspec import structs
 from tests.builders import a_message, worker_id
 from tests.outbox.delivery_world import SECRET, DeliveryWorld, Running
 
@@ -43,7 +43,7 @@ async def test_every_event_arrives_over_a_shaky_wire(store: SqlStore) -> None:
 
 
 def large(body: bytes) -> Message:
-    return replace(a_message(), payload=body)
+    return structs.replace(a_message(), payload=body)
 
 
 class FixedReceiver:

@@ -8,11 +8,12 @@ found before.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
 import orjson
+from msgspec import structs
 
 from sellerwatch.catalog.absorb import ProductBatch, read_part
 from sellerwatch.catalog.differences import Change, differences
@@ -172,7 +173,7 @@ class Announcer:
             changes,
             product_data,
         )
-        self.outbox.replace_payload(replace(waiting, payload=body), self.now)
+        self.outbox.replace_payload(structs.replace(waiting, payload=body), self.now)
         self._add_history(product, ProductEvent.UPDATED, found, waiting.outbox_id, execution_id)
         self.product_batch.put(product.mark_unchanged(self.now))
 

@@ -5,12 +5,13 @@ Messages about products go to the product server, messages about schedules to th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from msgspec import Struct, structs
+
 from sellerwatch.kernel.errors import Conflict, Invalid, NotFound
-from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId, PublicId, SellerId, WorkerId
 from sellerwatch.kernel.lifecycle import Lifecycle
 
@@ -80,9 +81,7 @@ class TriesSpent(Conflict):
     tries: int
 
 
-@fast_frozen
-@dataclass(frozen=True)
-class Message:
+class Message(Struct, frozen=True):
     """An event to deliver. `subject_id` is the product or schedule it is about: the messages of a subject are sent one
     at a time, in order.
 
@@ -183,7 +182,7 @@ class Message:
         return self.worker_id, self.retry_count
 
     def _move(self, verb: str, **changed: object) -> Message:
-        return replace(self, status=MESSAGE_LIFE.after(self.status, verb, self.outbox_id), **changed)  # type: ignore[arg-type]
+        return structs.replace(self, status=MESSAGE_LIFE.after(self.status, verb, self.outbox_id), **changed)
 
 
 def _failed_with(error: str) -> dict[str, object]:

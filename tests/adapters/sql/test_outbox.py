@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
 import pytest
+from msgspec import structs
 from sqlalchemy import Engine
 from tests.builders import (
     HOUR,
@@ -270,7 +270,7 @@ def test_a_move_keeps_the_body_that_is_there(do: Do[Any], message: Callable[...,
     do(add(message(1)))
     claimed = message(1, payload=b'{"other":1}').send(worker_id())
     do(lambda outbox: outbox.move([claimed], NOW))
-    assert do(lambda outbox: outbox.get(outbox_id(1))) == replace(claimed, payload=message(1).payload)
+    assert do(lambda outbox: outbox.get(outbox_id(1))) == structs.replace(claimed, payload=message(1).payload)
 
 
 def test_a_grip_is_who_sends_a_message_and_at_which_try(do: Do[Any], message: Callable[..., Message]) -> None:
@@ -341,7 +341,7 @@ def test_only_what_is_over_old_and_not_the_last_that_was_told_is_forgotten(
 
 
 def test_a_product_number_beyond_32_bits_fits(engine: Engine) -> None:
-    big = replace(a_message(), item_no=ItemNo(ItemNo.LARGEST))
+    big = structs.replace(a_message(), item_no=ItemNo(ItemNo.LARGEST))
     with engine.connect() as connection, connection.begin():
         outbox = Tables(open_db(connection), OutboxKind.PRODUCT)
         outbox.add(big)

@@ -57,7 +57,7 @@ class Packed(NamedTuple):
     base: int | None
 
 
-class Base(NamedTuple):
+class WholeDetail(NamedTuple):
     """A body that texts are compressed against."""
 
     row: int
@@ -73,7 +73,7 @@ class Deltas(Repository):
 
     def __init__(self, db: Db) -> None:
         super().__init__(db)
-        self._kept: dict[ProductId, Base] = {}
+        self._kept: dict[ProductId, WholeDetail] = {}
         self._bytes = 0
         self._packed: dict[ProductId, tuple[bytes, Packed]] = {}
 
@@ -105,10 +105,10 @@ class Deltas(Repository):
         rows, expand = {row for _, row in packed if row is not None}, decompressor()
         stored = self._db.rows(BASES, rows=list(rows)) if rows else ()
         bodies = {row: unpack(data, expand) for row, data in stored}
-        bases = {row: Base(row, body) for row, body in bodies.items() if body is not None}
+        bases = {row: WholeDetail(row, body) for row, body in bodies.items() if body is not None}
         return [unpack(data, expand) if row is None else unpack_delta(data, bases.get(row)) for data, row in packed]
 
-    def newest_bases(self, product_ids: Collection[ProductId]) -> dict[ProductId, Base]:
+    def newest_bases(self, product_ids: Collection[ProductId]) -> dict[ProductId, WholeDetail]:
         """Return the newest whole detail of each product that has one."""
         found = {product_id: self._kept[product_id] for product_id in product_ids if product_id in self._kept}
         wanted = [product_id for product_id in product_ids if product_id not in found]
@@ -118,11 +118,11 @@ class Deltas(Repository):
             for product_id, row, data in rows:
                 body = unpack(data, expand)
                 if body is not None:
-                    found[ProductId(product_id)] = Base(row, body)
+                    found[ProductId(product_id)] = WholeDetail(row, body)
                     self.keep(ProductId(product_id), found[ProductId(product_id)])
         return found
 
-    def keep(self, product_id: ProductId, base: Base) -> None:
+    def keep(self, product_id: ProductId, base: WholeDetail) -> None:
         """Keep a base at hand for the texts that are written next."""
         if self._bytes > MOST_BYTES:
             self._kept, self._bytes = {}, 0
@@ -139,7 +139,7 @@ def decompressor() -> zstandard.ZstdDecompressor:
     return zstandard.ZstdDecompressor()
 
 
-def pack_delta(text: bytes, base: Base) -> Packed:
+def pack_delta(text: bytes, base: WholeDetail) -> Packed:
     delta = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True, dict_data=base.dictionary())
     return Packed(delta.compress(text), base.row)
 
@@ -152,6 +152,6 @@ def unpack(data: bytes, expand: zstandard.ZstdDecompressor) -> bytes | None:
         return None
 
 
-def unpack_delta(data: bytes, base: Base | None) -> bytes | None:
+def unpack_delta(data: bytes, base: WholeDetail | None) -> bytes | None:
     """Return the text of a frame with a base; None if one of them is damaged."""
     return None if base is None else unpack(data, zstandard.ZstdDecompressor(dict_data=base.dictionary()))

@@ -7,13 +7,12 @@ from datetime import datetime
 from typing import Any
 
 from sellerwatch.adapters.sql.columns import Columns
-from sellerwatch.adapters.sql.deltas import NOT_A_BASE, Base, Deltas, Packed, compressor, pack_delta
+from sellerwatch.adapters.sql.deltas import NOT_A_BASE, Deltas, Packed, WholeDetail, compressor, pack_delta
 from sellerwatch.adapters.sql.paging import PageQuery, like, read_page
 from sellerwatch.adapters.sql.statements import AnyRow, Db, Repository
 from sellerwatch.catalog.changes import FoundFilter, FoundKind
 from sellerwatch.catalog.ports import ListCounts, PartKey, ProductCounts, RawPart, StoredBody
 from sellerwatch.catalog.product import PartType, Product, ProductState
-from sellerwatch.kernel.fast_values import make_with
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, SellerId
 from sellerwatch.kernel.paging import Cursor, Page
 
@@ -258,7 +257,7 @@ class SqlProductBodies(Repository):
             )
             for row, part, (_, base) in zip(rows, some, packed, strict=True):
                 if part.part is PartType.DETAIL and base is None:
-                    self._deltas.keep(part.product_id, Base(row, part.body))
+                    self._deltas.keep(part.product_id, WholeDetail(row, part.body))
 
     def _pack(self, parts: Sequence[RawPart]) -> list[Packed]:
         """Compress bodies: a detail against the last whole one of its product, if that saves most of it."""
@@ -282,7 +281,7 @@ class SqlProductBodies(Repository):
             for (product_id, of, row, _, base), body in zip(rows, bodies, strict=True):
                 found[ProductId(product_id)][PartType(of)] = body
                 if base is None and of == PartType.DETAIL:
-                    self._deltas.keep(ProductId(product_id), Base(row, body))
+                    self._deltas.keep(ProductId(product_id), WholeDetail(row, body))
         return found
 
     def bodies_of(self, product_id: ProductId, part: PartType | None, limit: int) -> Sequence[StoredBody]:
@@ -320,4 +319,4 @@ class SqlProductBodies(Repository):
 
 
 def _product(row: AnyRow) -> Product:
-    return make_with(Product, PRODUCT.by_name(row))
+    return Product(**PRODUCT.by_name(row))

@@ -15,7 +15,6 @@ from sellerwatch.adapters.sql.statements import AnyRow, Repository
 from sellerwatch.crawling.ports import TaskAges, TaskFilter
 from sellerwatch.crawling.task import OPEN_STATES, READY_STATES, Purpose, Task, TaskStatus, TaskType
 from sellerwatch.kernel.failure import Failure, failure_columns
-from sellerwatch.kernel.fast_values import make_with
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId, TaskId, WorkerId
 from sellerwatch.kernel.paging import Cursor, Page
 
@@ -333,4 +332,4 @@ def _page_query(choice: TaskFilter) -> PageQuery:
 def task_of(row: AnyRow) -> Task:
     values = TASK.by_name(row)
     values["is_final"] = values["status"] is TaskStatus.FAILED
-    return make_with(Task, values)
+    return Task(**values)

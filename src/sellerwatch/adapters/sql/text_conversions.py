@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sellerwatch.adapters.sql.deltas import NOT_A_BASE, Base, Deltas, decompressor, pack_delta, unpack
+from sellerwatch.adapters.sql.deltas import NOT_A_BASE, Deltas, WholeDetail, decompressor, pack_delta, unpack
 from sellerwatch.adapters.sql.products import DELTA_SHARE
 from sellerwatch.adapters.sql.statements import Db, Repository
 from sellerwatch.kernel.ids import ProductId
@@ -79,7 +79,7 @@ class SqlTextConversions(Repository):
             text, body = unpack(data, expand), None if base is None else self._body(base)
             if text is None or body is None or base in are_deltas:
                 continue
-            delta = pack_delta(text, Base(base, body))
+            delta = pack_delta(text, WholeDetail(base, body))
             if len(delta.data) <= len(text) * DELTA_SHARE:
                 converted.append((delta.data, base, row))
                 are_deltas.add(row)
