@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 
 from sellerwatch.agents.agent import Agent
+from sellerwatch.agents.answers import Session
 from sellerwatch.agents.circuit import Circuit
 from sellerwatch.agents.pool import Candidate, Grant
 from sellerwatch.agents.token import Token
@@ -36,6 +37,7 @@ from sellerwatch.catalog.product import Product
 from sellerwatch.catalog.resync import Resync, ResyncChoice
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.task import RequestUrl, Task, TaskType
+from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import (
@@ -53,8 +55,9 @@ from sellerwatch.kernel.ids import (
     WorkerId,
 )
 from sellerwatch.kernel.operations import OperationContext
-from sellerwatch.outbox.message import Message
+from sellerwatch.outbox.message import Message, OutboxKind
 from sellerwatch.outbox.resend import Resend, ResendAnswer, ResendChoice, ResentEvent
+from sellerwatch.outbox.seller_circuit import SellerCircuit
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.schedule import Schedule
 from sellerwatch.sellers.seller import Seller
@@ -228,6 +231,11 @@ def a_token(number: int = 1, **changes: Any) -> Token:
     return replace(made, **changes)
 
 
+def a_session(*_: object) -> Session:
+    """A session in the clear; also where one is opened that nothing is sent with."""
+    return Session("a-token", "", "", HOUR)
+
+
 def a_candidate(number: int = 1, **changes: Any) -> Candidate:
     """The number-th agent of the pool, in full health, with a token, its whole budget and no request behind it."""
     agent = an_agent(number)
@@ -272,6 +280,12 @@ def a_resend(number: int = 1, choice: ResendChoice | None = None, total: int = 1
 
 def a_resent_event(number: int = 1, **changes: Any) -> ResentEvent:
     made = ResentEvent(a_resend().resend_id, outbox_id(number), ResendAnswer.ACCEPTED, 0, NOW, 12, 200, "ok")
+    return replace(made, **changes)
+
+
+def a_refused_seller(seller_id: SellerId = SELLER, **changes: Any) -> SellerCircuit:
+    """Its next probe is in an hour."""
+    made = SellerCircuit(OutboxKind.PRODUCT, seller_id, CircuitState.OPEN, 5, NOW, 1, NOW, LATER, "answered 500: no")
     return replace(made, **changes)
 
 

@@ -6,14 +6,17 @@ decides what a line looks like. Values under the name of a secret are hidden.
 
 from __future__ import annotations
 
+import io
 import logging
 import re
 import sys
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
 import structlog
-from structlog.typing import EventDict, Processor
+from structlog.typing import EventDict, ExcInfo, Processor
+
+from sellerwatch.kernel.untrusted_text import escape_controls, without_controls
 
 _SECRET = re.compile(r"token|secret|password|authorization|cookie|api_?key", re.IGNORECASE)
 _QUIET = ("aiohttp", "alembic", "asyncio")
@@ -29,20 +32,17 @@ def configure(level: str = "info", form: Literal["console", "json"] | None = Non
         _hide_secrets,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    if form == "json":
-        shared.append(structlog.processors.format_exc_info)
-    renderer: Processor = (
-        structlog.processors.JSONRenderer(ensure_ascii=False, default=str)
+    shared.append(structlog.processors.format_exc_info if form == "json" else _without_controls)
+    renderers: list[Processor] = (
+        [structlog.processors.JSONRenderer(ensure_ascii=False, default=str), _escaped]
         if form == "json"
-        # The default traceback prints local variables: passwords among them.
-        else structlog.dev.ConsoleRenderer(
-            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
-        )
+        else [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=_traceback)]
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer], foreign_pre_chain=shared
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers],
+            foreign_pre_chain=shared,
         )
     )
     root = logging.getLogger()
@@ -56,6 +56,23 @@ def _hide_secrets(_: object, __: str, event: EventDict) -> EventDict:
     for name in event:
         event[name] = _safe(name, event[name])
     return event
+
+
+def _without_controls(_: object, __: str, event: EventDict) -> EventDict:
+    """Before colours are added: names and answers from outside must not move the cursor."""
+    return {name: without_controls(value) if isinstance(value, str) else value for name, value in event.items()}
+
+
+def _traceback(out: TextIO, error: ExcInfo) -> None:
+    """Print a traceback without local variables, which the default one shows: passwords among them."""
+    text = io.StringIO()
+    structlog.dev.plain_traceback(text, error)
+    out.write(without_controls(text.getvalue()))
+
+
+def _escaped(_: object, __: str, line: Any) -> str:
+    """JSON escapes the control characters of ASCII alone."""
+    return escape_controls(line)
 
 
 def _safe(name: str, value: Any) -> Any:

@@ -55,6 +55,29 @@ def test_every_file_that_a_page_names_exists(page: Path) -> None:
     assert missing(page.read_text("utf-8"), page) == []
 
 
+_TEST = re.compile(r"`([\w/]+\.py)(?:::(\w+))?`")
+
+
+def rows_without_tests(text: str) -> list[str]:
+    """Return the rows of the table of threats that name no test, or one that does not exist."""
+    table = text.partition("## Threats")[2].partition("\n## ")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| ")]
+    return [row for row in rows[2:] if not all(map(_is_test, _TEST.findall(row) or [("", "")]))]
+
+
+def _is_test(named: tuple[str, str]) -> bool:
+    file, function = ROOT / "tests" / named[0], named[1]
+    return file.is_file() and (not function or f"def {function}(" in file.read_text("utf-8"))
+
+
+def test_every_threat_names_tests_that_exist() -> None:
+    text = (ROOT / "docs/security.md").read_text("utf-8")
+    assert rows_without_tests(text) == []
+    assert len(_TEST.findall(text)) > 60
+    plants = "| who | wants | stops | `web/test_forged.py::test_nothing` |\n| who | wants | stops | |\n"
+    assert len(rows_without_tests(text.replace("\n## Keys", f"{plants}\n## Keys"))) == 2
+
+
 def test_the_tour_names_the_files_of_a_crawl() -> None:
     named = [name for name in named_files((ROOT / "docs/architecture.md").read_text("utf-8")) if name.endswith(".py")]
     assert len(set(named)) >= 35

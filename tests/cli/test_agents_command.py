@@ -20,6 +20,7 @@ from sellerwatch.adapters.sealing import AesGcmSealer
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.agent import Outcome
 from sellerwatch.agents.agent_status import FullReason
+from sellerwatch.agents.answers import Session
 from sellerwatch.agents.circuit import Circuit, CircuitEvent, events_of
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.pool import Grant
@@ -55,9 +56,8 @@ def id_of(world: CliWorld, row: int) -> UserAgentId:
 
 def give_token(world: CliWorld, row: int, now: datetime, key: tuple[str, bytes] = ("old", OLD)) -> None:
     user_agent_id = id_of(world, row)
-    sealed = AesGcmSealer([key]).seal(
-        f"{SECRET}-{row}", bound_to=user_agent_id, nid="n", mustit_uid="u", issued_at=now, expires_at=now + HOUR
-    )
+    session = Session(f"{SECRET}-{row}", "n", "u", HOUR)
+    sealed = AesGcmSealer([key]).seal(session, bound_to=user_agent_id, issued_at=now)
     world.do(lambda tx: tx.tokens.keep(row, sealed, now + HOUR))
 
 
@@ -388,8 +388,7 @@ def test_rekeyed_tokens_open_when_the_old_key_is_gone(world: CliWorld, now: date
     assert "All 2 tokens are already encrypted with the key new." in again.stdout
     sealed = world.see(lambda tx: tx.tokens.sealed())
     assert [AesGcmSealer([("new", NEW)]).open(token, name) for _, name, token in sealed] == [
-        f"{SECRET}-1",
-        f"{SECRET}-2",
+        Session(f"{SECRET}-{row}", "n", "u", HOUR) for row in (1, 2)
     ]
     (entry,) = world.trail()
     assert (entry.action, entry.after) == ("agent.rekey", {"keyId": "new", "resealed": 2, "unopened": 0})

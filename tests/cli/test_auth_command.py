@@ -88,7 +88,7 @@ def test_a_user_is_shown_and_a_dry_run_changes_nothing(world: CliWorld) -> None:
     before = world.everything()
     assert world.json("auth", "user", "role", "minji", "--role", "admin", "--dry-run")["role"] == "admin"
     assert world.said("auth", "user", "remove", "minji", "--dry-run") == "minji would be removed.\n"
-    assert piped(world, "password", "minji", "--dry-run").returncode == 0
+    assert piped(world, "password", "minji", "--dry-run", given=f"{PASSWORD} again").returncode == 0
     assert piped(world, "add", "another", "--role", "viewer", "--dry-run").returncode == 0
     assert world.everything() == before
 

@@ -6,6 +6,10 @@ import base64
 import json
 from pathlib import Path
 
+from sellerwatch.compose.check_context import check_context_of
+from sellerwatch.reports.checks import find_unsafe
+from sellerwatch.reports.severity import Severity
+from sellerwatch.settings.load import load
 from sellerwatch.settings.model import Settings
 
 from .conftest import Run
@@ -106,6 +110,17 @@ def test_what_is_unsafe_to_expose_is_said_with_its_fix_and_exit_code_1(run: Run)
     shown = run("config", "check", "--deploy", **unsafe)
     assert (shown.returncode, "add ?ssl_ca=/path" in shown.stdout) == (1, True)
     assert not any(secret in done.stdout + shown.stdout for secret in ("hunter2", 'short"', STRONG, "abab"))
+
+
+def test_on_a_public_address_attention_counts_what_is_unsafe_and_elsewhere_it_does_not() -> None:
+    given = {"JWT_SECRET": "ab" * 40, "REDIS_URL": "redis://cache.example"}
+    for host, count in (("0.0.0.0", 3), ("127.0.0.1", None)):  # noqa: S104 - this is what is found
+        settings = load({f"SELLERWATCH_{name}": value for name, value in {**given, "HOST": host}.items()}).settings
+        context = check_context_of(settings)
+        assert (context.deployment is None) == (count is None)
+        if context.deployment is not None:
+            errors = [each for each in find_unsafe(context.deployment) if each.severity is Severity.ERROR]
+            assert len(errors) == count
 
 
 def test_a_deployment_with_tls_strong_secrets_and_a_proxy_is_safe(run: Run, tmp_path: Path) -> None:

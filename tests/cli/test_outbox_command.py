@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.builders import LATER, NOW, a_message, product_id, schedule_id, worker_id
+from tests.builders import LATER, NOW, a_message, a_refused_seller, product_id, schedule_id, worker_id
 from tests.world import due_messages
 
 from sellerwatch.kernel.circuit import CircuitState
@@ -315,6 +315,22 @@ def test_a_pause_holds_until_it_is_resumed(world: CliWorld) -> None:
     assert (paused.action, paused.note) == ("outbox.pause", "the product server is being moved")
     assert resume.action == "outbox.resume"
     assert "outbox product" in world.said("audit", "list", "--subject", "outbox")
+
+
+def test_a_refused_seller_is_shown_and_tried_at_once_on_resume(world: CliWorld) -> None:
+    world.do(lambda tx: tx.seller_circuits.save([a_refused_seller()], NOW))
+    shown = world.said("outbox", "status")
+    assert f"{SELLER} since" in shown
+    assert "beside other sellers: answered 500: no" in shown
+    before = world.everything()
+    assert "It would be resumed" in world.said("outbox", "resume", "--dry-run")
+    assert world.everything() == before
+    assert "sends within seconds" in world.said("outbox", "resume")
+    [circuit] = world.see(lambda tx: tx.seller_circuits.of(OutboxKind.PRODUCT)).values()
+    assert (circuit.not_before == a_refused_seller().not_before, circuit.openings) == (False, 1)
+    (entry,) = world.trail()
+    assert (entry.action, (entry.after or {})["sellers"]) == ("outbox.resume", [SELLER])
+    assert "nothing to resume" in refused(world("outbox", "resume", "--kind", "scheduler"), 1)
 
 
 def test_delivery_times_are_shown_once_something_was_delivered(world: CliWorld) -> None:

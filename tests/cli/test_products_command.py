@@ -289,3 +289,4 @@ def test_products_are_read_again_by_a_run_of_their_own_and_an_unknown_one_is_ref
     [run] = found["runs"]
     assert (found["products"], found["tasks"], run["itemNos"]) == (1, 2, [int(first)])
     assert world.json("executions", "show", run["executionId"])["refreshedProducts"] == 1
+    assert "(refresh)" in world.said("executions", "list", "--limit", "1"), "no run of the whole seller"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.builders import outbox_id, task_id
+from tests.builders import NOW, a_resend, outbox_id, task_id
+
+from sellerwatch.outbox.resend import ResendStatus
 
 from .cli_world import ONE, CliWorld, CrawledProducts
 from .conftest import refused
@@ -33,5 +35,10 @@ def test_a_resend_is_counted_asked_for_shown_and_cancelled(world: CliWorld) -> N
     assert "The resend is cancelled" in world.said("resends", "cancel", resend)
     assert f"There is no resend {NOBODYS}" in refused(world("resends", "show", NOBODYS), 1)
     assert [entry.action for entry in world.trail()] == ["resend.cancel", "resend.start"]
+    given_up = a_resend(status=ResendStatus.FAILED, problem="answered 500: no", ended_at=NOW)
+    world.do(lambda tx: tx.resends.add(given_up))
+    shown = world.said("resends", "show", given_up.resend_id)
+    assert "Given up: the receiver accepted nothing of it for hours." in shown
+    assert "answered 500: no" in shown
     world.failed_message(7)
     assert "only a delivered one is sent again" in refused(world("outbox", "resend", outbox_id(7)), 1)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import orjson
-from tests.builders import DAY, HOUR, NOW, StoppedClock, a_failure, a_token, at, ids, worker_id
+from tests.builders import DAY, HOUR, NOW, StoppedClock, a_failure, a_session, a_token, at, ids, worker_id
 from tests.world import StoreWorld, due_messages, enter_worker
 
 from sellerwatch.adapters.sql.store import SqlStore
@@ -57,7 +57,7 @@ class NoNetwork:
 
 
 def a_marketplace() -> MustitMarketplace:
-    return MustitMarketplace(NoNetwork(), "https://market.test", lambda identity: identity.token.nid)
+    return MustitMarketplace(NoNetwork(), "https://market.test", a_session)
 
 
 class CrawlWorld(StoreWorld):

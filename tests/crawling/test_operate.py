@@ -18,6 +18,7 @@ from tests.builders import (
     a_message,
     a_schedule,
     a_seller,
+    a_session,
     a_task,
     a_url,
     an_execution,
@@ -63,7 +64,7 @@ ME = "cli:민지"
 @pytest.fixture
 def rules() -> CrawlRules:
     transport = SimulatedTransport(Simulator(seed="0", sellers=1, products=1), StoppedClock())
-    return CrawlRules(MustitMarketplace(transport, "https://shop.example", lambda _: ""))
+    return CrawlRules(MustitMarketplace(transport, "https://shop.example", a_session))
 
 
 @pytest.fixture

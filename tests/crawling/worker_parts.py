@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from tests.builders import a_grant, a_task, ids, rng, worker_id
+from tests.builders import a_grant, a_session, a_task, ids, rng, worker_id
 from tests.crawling.crawl_world import CrawlWorld, NoNetwork
 
 from sellerwatch.adapters.sealing import AesGcmSealer
@@ -42,14 +42,16 @@ def a_result(claim: Claim, answer: Answer = GONE) -> FetchResult:
 
 def judged(result: FetchResult) -> JudgedResult:
     assert result.answer is not None
-    return judge(result.claim, result.answer, MustitMarketplace(NoNetwork(), "https://m.test", str), 0.1, result.at)
+    return judge(
+        result.claim, result.answer, MustitMarketplace(NoNetwork(), "https://m.test", a_session), 0.1, result.at
+    )
 
 
 class ScriptedMarketplace(MustitMarketplace):
     """Answers each request by a function, which may wait."""
 
     def __init__(self, answer: Callable[[str], Awaitable[Answer]]) -> None:
-        super().__init__(NoNetwork(), "https://market.test", lambda identity: identity.token.nid)
+        super().__init__(NoNetwork(), "https://market.test", a_session)
         self._answer = answer
         self.asked: list[str] = []
 

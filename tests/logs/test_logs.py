@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.builders import NOW
+from tests.kernel.test_untrusted_text import OBEYED
 
 from sellerwatch import logs
 
@@ -147,3 +148,16 @@ def test_into_a_pipe_lines_are_json_and_for_people_they_are_plain_text(capsys: p
     assert "spoken" in said
     assert "pages=3" in said
     assert "\x1b" not in said
+
+
+@pytest.mark.parametrize("form", ["json", "console"])
+def test_nothing_that_a_terminal_obeys_is_in_a_line(capsys: pytest.CaptureFixture[str], form: Any) -> None:
+    logs.configure(form=form)
+    evil = "\x1b]0;owned\x07\x9b2J\u202e\x7f"
+    try:
+        raise LookupError(evil)
+    except LookupError:
+        LOG.exception("asked %s", evil, extra={"answer": evil, "headers": {"x": evil}})
+    said = capsys.readouterr().err
+    assert said.count("owned") >= 4
+    assert not set(said) & OBEYED

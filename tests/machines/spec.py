@@ -111,6 +111,7 @@ RESYNC: Moves = {
 RESEND: Moves = {
     ("RUNNING", "record"): "RUNNING",
     ("RUNNING", "complete"): "COMPLETED",
+    ("RUNNING", "give_up"): "FAILED",
     ("RUNNING", "cancel"): "CANCELLED",
     # Answers to what was under way when it was cancelled.
     ("CANCELLED", "record"): "CANCELLED",

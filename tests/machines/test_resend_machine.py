@@ -54,6 +54,12 @@ class ResendMachine(RuleBasedStateMachine):
             assert (self.resend.ended_at, self.resend.ended_by) == (now, None)
 
     @rule()
+    def the_receiver_accepts_nothing_for_too_long(self) -> None:
+        now = self.now
+        if self.any_verb("give_up", lambda resend: resend.give_up(now)):
+            assert (self.resend.ended_at, self.resend.ended_by, self.resend.not_before) == (now, None, None)
+
+    @rule()
     def an_operator_cancels_it(self) -> None:
         now = self.now
         if self.any_verb("cancel", lambda resend: resend.cancel("kim", now)):

@@ -10,9 +10,9 @@ from email.utils import format_datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.builders import DAY, NOW, SECOND, a_token, agent_id
+from tests.builders import DAY, HOUR, NOW, SECOND, a_token, agent_id
 
-from sellerwatch.agents.answers import AnswerKind, Identity
+from sellerwatch.agents.answers import AnswerKind, Identity, Session
 from sellerwatch.agents.token import InvalidToken
 from sellerwatch.compose.marketplace import headers_of, urls_of
 from sellerwatch.crawling.task import RequestUrl, TaskType
@@ -25,6 +25,7 @@ from sellerwatch.settings.model import Settings
 BASE = "https://market.test"
 SECRET = "very-secret-token"
 SELLER = SellerId("seller_0001")
+SESSION = Session(SECRET, "nid-1", "uid-1", HOUR)
 
 
 @dataclass
@@ -45,8 +46,8 @@ def an_identity(number: int = 1) -> Identity:
     return Identity(agent_id(number), f"Mozilla/5.0 ({number})", a_token(number))
 
 
-def a_client(wire: Wire, **options: object) -> MustitMarketplace:
-    return MustitMarketplace(wire, BASE, lambda identity: SECRET, **options)  # type: ignore[arg-type]
+def a_client(wire: Wire, session: Session = SESSION, **options: object) -> MustitMarketplace:
+    return MustitMarketplace(wire, BASE, lambda identity: session, **options)  # type: ignore[arg-type]
 
 
 async def kind_of(status: int, **headers: str) -> AnswerKind:
@@ -93,8 +94,7 @@ async def test_a_contact_can_be_put_behind_the_user_agent() -> None:
 
 async def test_cookies_the_marketplace_did_not_give_are_not_sent() -> None:
     wire = Wire()
-    bare = replace(an_identity(), token=a_token(nid="", mustit_uid=""))
-    await a_client(wire).fetch("/", bare, NOW)
+    await a_client(wire, Session(SECRET, "", "", HOUR)).fetch("/", an_identity(), NOW)
     assert "Cookie" not in wire.asked[0][1]
 
 
@@ -102,13 +102,13 @@ async def test_headers_are_made_once_for_each_agent_and_again_when_its_token_cha
     opened: list[str] = []
     wire = Wire()
 
-    def open_token(identity: Identity) -> str:
+    def open_token(identity: Identity) -> Session:
         opened.append(identity.token.fingerprint)
-        return f"token-of-{identity.token.fingerprint}"
+        return Session(f"token-of-{identity.token.fingerprint}", "", "", HOUR)
 
     client = MustitMarketplace(wire, BASE, open_token)
     first = an_identity(1)
-    renewed = replace(first, token=a_token(1, fingerprint="renewed"))
+    renewed = replace(first, token=a_token(3, fingerprint="renewed"))
     for identity in (first, first, an_identity(2), first, renewed, renewed):
         await client.fetch("/", identity, NOW)
     assert opened == ["fingerprint-1", "fingerprint-2", "renewed"]
@@ -240,7 +240,7 @@ async def test_a_token_that_cannot_be_opened_is_as_good_as_refused_and_nothing_i
     """A key was dropped: the cure is a new token, as after a 401."""
     wire = Wire()
 
-    def open_token(identity: Identity) -> str:
+    def open_token(identity: Identity) -> Session:
         raise InvalidToken(problem="its key k1 is not among the configured ones")
 
     answer = await MustitMarketplace(wire, BASE, open_token).fetch("/", an_identity(), NOW)

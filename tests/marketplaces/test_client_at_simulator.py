@@ -34,14 +34,7 @@ class Market:
         user_agent = f"Mozilla/5.0 ({number})"
         session = await self.client.open_session(user_agent, self.now)
         assert isinstance(session, Session)
-        token = self.sealer.seal(
-            session.token,
-            bound_to=agent_id(number),
-            nid=session.nid,
-            mustit_uid=session.mustit_uid,
-            issued_at=self.now,
-            expires_at=self.now + session.lifetime,
-        )
+        token = self.sealer.seal(session, bound_to=agent_id(number), issued_at=self.now)
         return Identity(agent_id(number), user_agent, token)
 
     @property

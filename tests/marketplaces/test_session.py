@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 import pytest
-from tests.builders import DAY, HOUR, NOW
+from tests.builders import DAY, HOUR, NOW, a_session
 
 from sellerwatch.agents.answers import Answer, AnswerKind, Session
 from sellerwatch.agents.judgement import judge_answer
@@ -44,7 +44,7 @@ class Browser:
 
 async def opened(*replies: Reply | TransportFailed, base: str = BASE) -> tuple[Session | Answer, Browser]:
     browser = Browser(list(replies))
-    market = MustitMarketplace(browser, base, lambda identity: "", user_agent_suffix="(+bot)")
+    market = MustitMarketplace(browser, base, a_session, user_agent_suffix="(+bot)")
     return await market.open_session("Mozilla/5.0", NOW), browser
 
 

@@ -43,6 +43,25 @@ def seller_of(number: int) -> SellerId:
     return SellerId(f"seller_{1 + number // 1000:04}")
 
 
+def stock_event(outbox_id: OutboxId, product_id: ProductId, number: int, version: int, now: datetime) -> Message:
+    """The event of a product of which each version changes the stock."""
+    item_no, seller_id = ItemNo(900_000_000 + number), seller_of(number)
+    kind = "PRODUCT_CREATED" if version == 1 else "PRODUCT_UPDATED"
+    changes = [] if version == 1 else [FieldChange("stock", version - 1, version)]
+    data = {"itemNo": item_no, "sellerId": seller_id, "name": "반팔 티셔츠 🧵", "stock": version}
+    return Message(
+        outbox_id=outbox_id,
+        subject_id=product_id,
+        seller_id=seller_id,
+        event_type=kind,
+        payload=event_body(outbox_id, kind, item_no, seller_id, version, now, changes, data_json(data)),
+        created_at=now,
+        next_attempt_at=now,
+        item_no=item_no,
+        version=version,
+    )
+
+
 @dataclass(frozen=True)
 class Sent:
     """One request as it left."""
@@ -146,25 +165,10 @@ class DeliveryWorld(StoreWorld):
         return [message.outbox_id for message in messages]
 
     def _event(self, number: int) -> Message:
-        outbox_id, item_no, now = OutboxId.generate(self.ids), ItemNo(900_000_000 + number), self.clock.now()
-        product_id, seller_id = self.products.get(number) or ProductId.generate(self.ids), seller_of(number)
+        product_id = self.products.get(number) or ProductId.generate(self.ids)
         self.products[number] = product_id
-        before = self.versions.get(number, 0)
-        version = self.versions[number] = before + 1
-        kind = "PRODUCT_UPDATED" if before else "PRODUCT_CREATED"
-        changes = [FieldChange("stock", before, version)] if before else []
-        data = {"itemNo": item_no, "sellerId": seller_id, "name": "반팔 티셔츠 🧵", "stock": version}
-        return Message(
-            outbox_id=outbox_id,
-            subject_id=product_id,
-            seller_id=seller_id,
-            event_type=kind,
-            payload=event_body(outbox_id, kind, item_no, seller_id, version, now, changes, data_json(data)),
-            created_at=now,
-            next_attempt_at=now,
-            item_no=item_no,
-            version=version,
-        )
+        version = self.versions[number] = self.versions.get(number, 0) + 1
+        return stock_event(OutboxId.generate(self.ids), product_id, number, version, self.clock.now())
 
     def behave(self, mode: ServerMode, *, requests: int | None = None, probability: float = 1.0, wait: int = 1) -> None:
         self.server.behave(ServerBehaviour(mode, probability, requests, wait))

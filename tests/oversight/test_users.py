@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from datetime import timedelta
+from importlib.resources import files
 
 import pytest
 from tests.builders import NOW
 
 from sellerwatch.access.logins import BY_ADDRESS, BY_USER, network
-from sellerwatch.access.users import InvalidPassword, InvalidUserName, Role, User, check_password, user_name
+from sellerwatch.access.users import (
+    SHORTEST_PASSWORD,
+    InvalidPassword,
+    InvalidUserName,
+    Role,
+    User,
+    check_password,
+    common_passwords,
+    user_name,
+)
 
 
 @pytest.mark.parametrize(("given", "name"), [("Minji", "minji"), (" ops@example.com ", "ops@example.com"), ("a", "a")])
@@ -52,3 +64,24 @@ def test_waits_grow_and_end_somewhere() -> None:
 )
 def test_the_addresses_of_one_household_are_one(address: str, counted: str) -> None:
     assert network(address) == counted
+
+
+@pytest.mark.parametrize("length", [SHORTEST_PASSWORD, 20])
+def test_none_of_the_ten_thousand_commonest_passwords_is_taken_however_it_is_filled_up(length: int) -> None:
+    common = common_passwords()
+    assert len(common) >= 10_000
+    assert {"123456", "password", "iloveyou", "qwerty123456", "telechargement"} <= common
+    filled = [f"{password}{'90263715480263715480'[: max(length - len(password), 0)]}" for password in common]
+    taken = []
+    for password in filled:
+        with suppress(InvalidPassword):
+            taken.append(check_password(password.upper(), "minji"))
+    # What remains has no letters, or is one of three characters: nobody finds it by this list.
+    assert all(not re.search("[A-Z]", password) or password[3:] in "90263715480263715480" for password in taken)
+
+
+def test_the_list_of_passwords_says_where_it_is_from_and_its_licence() -> None:
+    text = files("sellerwatch.access").joinpath("common_passwords.txt").read_text("ascii")
+    assert "# Copyright (c) Django Software Foundation" in text
+    assert "Redistributions of source code must retain" in text
+    assert max(map(len, common_passwords())) < 80

@@ -169,7 +169,8 @@ def test_an_empty_variable_is_one_that_is_not_set(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(SECRETS))
 def test_a_secret_can_be_given_as_a_file(tmp_path: Path, name: str) -> None:
-    value = {"token_keys": f"k1:{KEY}", "alert_webhook_url": "https://hooks.example/x"}.get(name, SECRET)
+    own = {"alert_webhook_url": "https://hooks.example/x", "https_proxy": "http://me:pw@proxy"}
+    value = (own | {"token_keys": f"k1:{KEY}"}).get(name, SECRET)
     (tmp_path / "secret").write_text(value + "\n")
     loaded = load(env(**{f"{name.upper()}_FILE": str(tmp_path / "secret")}))
     assert getattr(loaded.settings, name).get_secret_value() == value
@@ -278,6 +279,11 @@ def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
         ),
         ("JWT_SECRET", ["x" * 32], ["x" * 31]),
         (
+            "HTTPS_PROXY",
+            ["http://proxy:3128", "http://me:pw@proxy", "me:pw@proxy:3128", "http://[::1]:3128/"],
+            ["https://proxy", "socks5://proxy", "http://", "http://proxy:0", "http://proxy/path", "http://a b", "é"],
+        ),
+        (
             "TOKEN_KEYS",
             [f"k1:{KEY}", f"k2:{KEY}, k1:{KEY}"],
             [KEY, f":{KEY}", "k1:", "k1:!!", f"k1:{KEY[:-8]}", f"k1:{KEY},"],
@@ -291,6 +297,28 @@ def test_a_value_is_taken_inside_its_bounds_and_refused_outside(name: str, good:
         assert load(env(**{name: value})).origins[name.lower()] == "environment"
     for value in bad:
         assert set(faults(env(**{name: value}))) == {name}, value
+
+
+def test_the_proxy_of_all_programs_is_ours_unless_we_have_one() -> None:
+    common = {"HTTPS_PROXY": "proxy.test:3128", "no_proxy": "a.test"}
+    loaded = load(common)
+    assert loaded.settings.https_proxy is not None
+    assert loaded.settings.https_proxy.get_secret_value() == "http://proxy.test:3128"
+    assert (loaded.settings.no_proxy, loaded.origins["https_proxy"]) == ("a.test", "environment")
+    ours = load(common | env(HTTPS_PROXY="http://ours.test", NO_PROXY="*")).settings
+    assert ours.https_proxy is not None
+    assert (ours.https_proxy.get_secret_value(), ours.no_proxy) == ("http://ours.test", "*")
+
+
+@pytest.mark.parametrize("given", ["http://me:hunter2@proxy:3128", "me:hunter2@proxy", "ftp://me:hunter2@proxy"])
+def test_the_password_of_a_proxy_is_never_shown(given: str) -> None:
+    try:
+        loaded = load(env(HTTPS_PROXY=given))
+    except InvalidSettings as invalid:
+        said = str(invalid)
+    else:
+        said = f"{loaded!r} {shown_value('https_proxy', loaded.settings.https_proxy)}"
+    assert "hunter2" not in said
 
 
 @pytest.mark.parametrize("name", [name for name in Settings.model_fields if name.endswith("_seconds")])

@@ -34,6 +34,7 @@ from sellerwatch.outbox.ports import EventBody, MessageFilter
 from sellerwatch.outbox.receipt import Receipt
 from sellerwatch.reports.attention import list_attention
 from sellerwatch.reports.checks import AttentionKind
+from sellerwatch.reports.deploy_checks import Deployment
 from sellerwatch.reports.service_state import CheckContext
 from sellerwatch.schedules.interval import CrawlingInterval, IntervalUnit
 from sellerwatch.sellers.commands import retry_schedule
@@ -502,6 +503,13 @@ TROUBLES: Sequence[Trouble] = (
         crawls=False,
     ),
     Trouble("a full disk", see(disk_left=1_000_000), unsee, (AttentionKind.DISK_FULL, None), crawls=False),
+    Trouble(
+        "a public address without a proxy in front",
+        see(deployment=Deployment(is_public=True, has_trusted_proxies=False, is_receiver_unsigned=True)),
+        see(deployment=Deployment(is_public=True, has_trusted_proxies=True, is_receiver_unsigned=True)),
+        (AttentionKind.UNSAFE_TO_EXPOSE, None),
+        crawls=False,
+    ),
     Trouble("dead letters", see(dead_letters=2), unsee, (AttentionKind.DEAD_LETTERS, None), crawls=False),
 )
 

@@ -51,6 +51,17 @@ async def test_a_running_service_renews_tokens_before_they_expire(world: Service
     assert HOUR <= renewed.token_issued_at - first <= HOUR + timedelta(minutes=2)
 
 
+@simulated(sellers=1, products=1)
+async def test_nothing_of_what_the_token_page_gives_is_stored_in_the_clear(world: ServiceWorld) -> None:
+    one, marketplace = await stored(world), world.simulator.marketplace
+    async with world.service() as service:
+        assert await open_session(service.crawl, one.row, one.agent.user_agent_id, one.agent.user_agent)
+    rows = await world.store.read(lambda tx: tx.db.rows("SELECT * FROM user_agent_token"))
+    (given,) = marketplace._sessions._by_token.values()
+    assert len(rows) == 1
+    assert not [secret for secret in (given.token, given.nid, given.mustit_uid) if secret in str(rows)]
+
+
 @pytest.mark.parametrize(("lifetime", "seconds"), [(1000, 800), (3600, 2880), (7200, 3600)])
 @simulated(sellers=1, products=1)
 async def test_a_token_with_a_short_life_is_renewed_when_four_fifths_of_it_are_over(

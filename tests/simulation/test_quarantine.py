@@ -67,7 +67,7 @@ class Retaught(MustitMarketplace):
 def retaught(service: Service) -> Retaught:
     market = service.crawl.marketplace
     assert isinstance(market, MustitMarketplace)
-    return Retaught(market._transport, "http://practice", lambda _: "")
+    return Retaught(market._transport, "http://practice", market._open_token)
 
 
 def test_a_redesign_makes_no_event_pauses_the_run_and_other_sellers_go_on(migrated_template: Path) -> None:

@@ -7,14 +7,17 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
 from tests.builders import ids
 
 from sellerwatch.access.commands import add_user, create_token, revoke_token, set_password
 from sellerwatch.access.queries import ApiTokenView
 from sellerwatch.access.users import Role
+from sellerwatch.settings.load import load
 from sellerwatch.web.api.app import make_app
 from sellerwatch.web.api.credentials import Credentials
-from sellerwatch.web.sessions import COOKIE, DEVICE
+from sellerwatch.web.serve import credentials_of
+from sellerwatch.web.sessions import COOKIE, DEVICE, is_form_token
 
 from .api_world import KEYS, SECRET, ApiWorld
 from .caller import Api
@@ -134,6 +137,41 @@ async def test_a_log_in_with_a_cookie_of_an_old_secret_lasts_while_the_secret_is
         signed = credentials.issue("x", Role.VIEWER, HOUR, world.now)
         assert (await Api(app, signed).get("/api/v1/sellers")).status == 200
         assert (await world.with_token(signed).get("/api/v1/sellers")).status == 401
+
+
+@pytest.mark.parametrize(
+    ("setting", "still"),
+    [
+        ("JWT_SECRET", {"cookie", "form"}),
+        ("COOKIE_SECRET", {"token", "form"}),
+        ("FORM_SECRET", {"token", "cookie"}),
+    ],
+)
+async def test_each_secret_is_replaced_by_itself_with_an_overlap(
+    world: ApiWorld, setting: str, still: set[str]
+) -> None:
+    """With the old one behind the new everything goes on; without it, what it signed ends, and nothing else."""
+    old = {"JWT_SECRET": SECRET, "COOKIE_SECRET": "cookie " * 6, "FORM_SECRET": "form " * 8}
+    await add(world, "minji")
+    _, program = await token_of(world)
+
+    def with_secrets(**secrets: str) -> FastAPI:
+        settings = load({f"SELLERWATCH_{name}": value for name, value in secrets.items()}).settings
+        return make_app(replace(world.parts, credentials=credentials_of(settings)))
+
+    minji = Person(with_secrets(**old))
+    assert (await minji.log_in("minji", PASSWORD)).status == 200
+    assert not is_out((await minji.see("/")).text)
+    (login,) = await world.read(lambda tx: tx.login_sessions.of("minji"))
+    for value, valid in ((f"{'new' * 11},{old[setting]}", {"token", "cookie", "form"}), ("new" * 11, still)):
+        app, found = with_secrets(**old | {setting: value}), set[str]()
+        if (await Api(app, program.token).get("/api/v1/sellers")).status == 200:
+            found.add("token")
+        if not is_out((await Person(app, dict(minji.cookies)).see("/")).text):
+            found.add("cookie")
+        if is_form_token(app.state.parts, login.session_id, minji.token):
+            found.add("form")
+        assert found == valid
 
 
 def test_keys_of_one_purpose_are_good_for_no_other() -> None:

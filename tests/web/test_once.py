@@ -13,6 +13,14 @@ from fastapi import APIRouter
 from tests.builders import worker_id
 from tests.world import all_rows
 
+from sellerwatch.access.idempotency import (
+    KeyClaim,
+    OutcomeUnknown,
+    claim_key,
+    fingerprint_of,
+    key_of,
+    store_response,
+)
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.crawling.ports import WorkerInfo
 from sellerwatch.web.api.app import make_app
@@ -147,6 +155,21 @@ async def test_a_refusal_that_did_nothing_frees_the_key(world: ApiWorld) -> None
     assert (await post(world.admin, "k1", {"sellerId": "x"})).status == 400
     assert (await post(world.admin, "k1", path="/api/v1/sellers/seller_0001/activate")).status == 404
     assert (await post(world.admin, "k1")).status == 201
+
+
+@pytest.mark.parametrize(("status", "is_free"), [(503, True), (429, True), (500, False), (502, False)])
+async def test_no_failure_is_kept_and_one_that_did_nothing_frees_the_key(
+    world: ApiWorld, status: int, is_free: bool
+) -> None:
+    claim = KeyClaim(key_of("api:minji", "k"), fingerprint_of("/", b"", b""), "first", worker_id())
+    assert await world.command(claim_key, claim, timedelta(seconds=30)) is None
+    await world.command(store_response, claim, status, {}, b"the answer")
+    again = world.command(claim_key, replace(claim, claim_id="second"), timedelta(seconds=30))
+    if is_free:
+        assert await again is None
+    else:
+        with pytest.raises(OutcomeUnknown):
+            await again
 
 
 async def test_a_key_is_good_for_a_day_and_then_forgotten(world: ApiWorld, inline_store: SqlStore) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from tests.builders import NOW, SELLER, a_message, outbox_id, product_id
+from tests.builders import NOW, SELLER, a_message, a_refused_seller, outbox_id, product_id
 
 from sellerwatch.adapters.sql import paging
 from sellerwatch.kernel.clock import stamp
@@ -106,6 +106,21 @@ async def test_an_outbox_is_paused_and_resumed_once(world: ApiWorld) -> None:
     assert (await world.admin.post(f"{PATH}/resume", {})).status == 409
     assert [entry.action for entry in await world.api_trail()] == ["outbox.resume", "outbox.pause"]
     assert (await world.api_trail())[1].note == "서버 이전 🚚"
+
+
+async def test_a_refused_seller_is_listed_and_tried_at_once_on_resume(world: ApiWorld) -> None:
+    await world.transact(lambda tx: tx.seller_circuits.save([a_refused_seller()], NOW))
+    [refused] = (await world.viewer.get(f"{PATH}/status")).json["content"][0]["refusedSellers"]
+    assert (refused["sellerId"], refused["reason"]) == (SELLER, "answered 500: no")
+    before = await world.all_rows()
+    assert (await world.admin.post(f"{PATH}/resume", {}, dryRun="true")).status == 200
+    assert await world.all_rows() == before
+    assert (await world.admin.post(f"{PATH}/resume", {})).json["circuit"]["state"] == "CLOSED"
+    [resumed] = (await world.viewer.get(f"{PATH}/status")).json["content"][0]["refusedSellers"]
+    assert resumed["notBefore"] < refused["notBefore"]
+    [entry] = await world.api_trail()
+    assert (entry.action, (entry.after or {})["sellers"]) == ("outbox.resume", [SELLER])
+    assert (await world.admin.post(f"{PATH}/resume", {"kind": "scheduler"})).status == 409
 
 
 async def test_the_status_counts_and_says_the_lag(world: ApiWorld) -> None:

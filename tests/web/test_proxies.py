@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from sellerwatch.access.logins import network
 from sellerwatch.web.api.app import make_app
-from sellerwatch.web.api.proxies import TrustedProxies
+from sellerwatch.web.api.proxies import ForwardedMiddleware, TrustedProxies
 
 from .api_world import ApiWorld
 from .caller import Api
@@ -58,3 +59,17 @@ async def test_callers_behind_a_trusted_proxy_have_a_rate_of_their_own(
     callers = ("198.51.100.1", "198.51.100.2", "198.51.100.1")
     given = [await api.ask("GET", "/api/v1/sellers", headers={"x-forwarded-for": caller}) for caller in callers]
     assert [reply.status for reply in given] == answers
+
+
+@pytest.mark.parametrize(("peer", "scheme"), [("10.1.2.3", "https"), ("192.0.2.1", "http")])
+async def test_the_scheme_is_believed_from_a_trusted_proxy_alone(peer: str, scheme: str) -> None:
+    """It decides whether cookies are for HTTPS alone."""
+    seen: list[str] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(scope["scheme"])
+
+    headers = [(b"x-forwarded-proto", b"https")]
+    scope = {"type": "http", "scheme": "http", "client": (peer, 1), "headers": headers}
+    await ForwardedMiddleware(app, TrustedProxies("10.0.0.0/8"))(scope, None, None)  # type: ignore[arg-type]
+    assert seen == [scheme]

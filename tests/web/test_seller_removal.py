@@ -10,8 +10,9 @@ from tests.crawling.crawl_world import ONE, CrawlWorld
 
 from sellerwatch.access.users import Role
 from sellerwatch.catalog.product import ProductState
-from sellerwatch.kernel.ids import SellerId
+from sellerwatch.kernel.ids import ExecutionId, SellerId
 from sellerwatch.operations import seller_removal
+from sellerwatch.operations.refresh import refresh_products
 from sellerwatch.operations.seller_import import import_sellers
 from sellerwatch.operations.seller_removal import remove_seller
 from sellerwatch.sellers.import_rows import read_rows
@@ -21,6 +22,7 @@ from .api_world import ApiWorld
 from .console.person import Person
 from .test_log_ins import add, person
 
+CATALOGUE = ("products", "product_raw_data", "product_outbox")
 CSV = """sellerId,name,interval,crawlingIntervalDays
 a.b-c_1,"하우스, @명품@",6h,
 a.b-c_2,가게,,7
@@ -85,6 +87,30 @@ async def test_its_open_run_is_ended(world: ApiWorld) -> None:
     done = (await world.admin.ask("DELETE", f"/api/v1/sellers/{seller_id}")).json
     assert (done["endedExecution"]["executionId"], done["endedExecution"]["cancelledTasks"]) == (execution_id(), 2)
     assert (await world.viewer.get(f"/api/v1/executions/{execution_id()}")).json["status"] == "FAILED"
+
+
+async def test_an_answer_that_was_under_way_brings_nothing_back(world: ApiWorld) -> None:
+    crawl = await world.crawled(3)
+    await crawl.start(ONE)
+    [page] = await crawl.claim()
+    await remove_seller(world.parts.session("test", "en"), ONE)
+    before = {name: rows for name, rows in (await world.all_rows()).items() if name in CATALOGUE}
+    await crawl.answer(page)
+    rows = await world.all_rows()
+    assert {name: rows[name] for name in CATALOGUE} == before
+    found = await world.read(lambda tx: tx.products.of_items(crawl.items(ONE)))
+    assert {product.state for product in found.values()} == {ProductState.DELETED}
+    assert not await crawl.claim()
+    assert await removed_events(world, crawl) == ["PRODUCT_CREATED"] * 3
+
+
+async def test_a_refresh_of_its_products_is_ended_too(world: ApiWorld) -> None:
+    crawl = await world.crawled(2)
+    session = world.parts.session("test", "en")
+    started = await session.run(refresh_products, crawl.items(ONE), session.rules, HOUR)
+    await remove_seller(session, ONE)
+    assert (await world.run(ExecutionId(started.runs[0].execution_id or ""))).status == "FAILED"
+    assert not await crawl.claim()
 
 
 async def test_what_an_interruption_left_is_removed_the_next_time(

@@ -13,6 +13,7 @@ from sellerwatch.access.users import InvalidPassword, check_password
 from sellerwatch.adapters.keyfile import KeyFileExposed, internal_key_beside, jwt_secret_beside, token_keys_beside
 from sellerwatch.adapters.sql.engine import check_reachable, make_engine
 from sellerwatch.adapters.sql.migrate import upgrade
+from sellerwatch.compose.deployment import BESIDE
 from sellerwatch.compose.keys import internal_api_keys
 from sellerwatch.settings.load import load
 from sellerwatch.web.api import events
@@ -70,6 +71,10 @@ GUESSED_FIRST = (
     "iloveyou20261119",
     "minjiminji2026",
     "Minjiminji12",
+    "!!Sunshine!!2026",
+    "startfinding",
+    "liverpool-1892",
+    "--minji-MINJI--",
 )
 
 
@@ -116,3 +121,9 @@ async def test_anonymous_health_asks_other_servers_no_more_often_for_being_asked
     world.clock.time += OUTSIDE_SECONDS * SECOND
     await nobody.get("/actuator/health")
     assert asked == 3
+
+
+def test_git_ignores_the_files_beside_a_database() -> None:
+    ignored = (Path(__file__).parents[2] / ".gitignore").read_text().splitlines()
+    assert {"*.db", "*.db-*", "*.keys", "*.jwt", "*.api_key"} <= set(ignored)
+    assert set(BESIDE) == {"", "-wal", "-shm", ".keys", ".jwt", ".api_key"}

@@ -59,7 +59,7 @@ async def test_a_dry_run_changes_nothing(world: ApiWorld, inline_store: SqlStore
     assert (await world.admin.post(PATH, MINJI | {"name": "another"}, dryRun="true")).status == 201
     for method, path, body in (
         ("PUT", "/minji/role", {"role": "admin"}),
-        ("PUT", "/minji/password", {"password": PASSWORD}),
+        ("PUT", "/minji/password", {"password": f"{PASSWORD} again"}),
         ("DELETE", "/minji", None),
     ):
         assert (await world.admin.ask(method, f"{PATH}{path}", body, query={"dryRun": "true"})).status == 200
@@ -97,3 +97,12 @@ async def test_only_administrators_see_and_change_users(world: ApiWorld) -> None
         assert (await api.get(PATH)).status == status
         assert (await api.post(PATH, MINJI)).status == status
         assert (await api.ask("DELETE", f"{PATH}/minji")).status == status
+
+
+async def test_the_old_password_is_not_set_again(world: ApiWorld) -> None:
+    await add(world, mustChange=False)
+    same = await world.admin.ask("PUT", f"{PATH}/minji/password", {"password": PASSWORD})
+    assert (same.status, same.json["errorCode"]) == (400, "SAME_PASSWORD")
+    assert (await login(world))[0] == 200
+    change = {"user": "minji", "password": PASSWORD, "newPassword": PASSWORD}
+    assert (await world.nobody.post("/api/v1/auth/password", change)).json["errorCode"] == "SAME_PASSWORD"

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import cache
+from importlib.resources import files
 
 from sellerwatch.kernel.errors import Conflict, Invalid, NotFound
 
@@ -24,6 +26,8 @@ letmein login master michael monkey password princess qazwsx qwerty qwertyuiop r
 shadow starwars sunshine superman superuser system temp test user welcome whatever zxcvbnm
 """
 _COMMON = frozenset(_COMMON_WORDS.split())
+#: A common password that is shorter than this, inside another, says nothing about it.
+_SHORTEST_CORE = 4
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 _ROWS = tuple(
     row
@@ -97,16 +101,35 @@ def check_password(password: str, name: str = "") -> str:
     return password
 
 
-def _is_guessed_first(password: str, name: str) -> bool:
-    """Return whether a password is common words or the user's name with digits, a row of keys, or a
-    repetition.
+@cache
+def common_passwords() -> frozenset[str]:
+    """Return the 10,000 commonest passwords, in small letters. Read when a password is chosen."""
+    lines = files(__package__).joinpath("common_passwords.txt").read_text("ascii").splitlines()
+    return frozenset(line for line in lines if line != "#" and not line.startswith("# "))
 
-    Nearly all of the commonest passwords are shorter than is allowed; those that are longer are made like this.
-    """
-    rest = password
-    for word in sorted({name, *_COMMON} - {""}, key=len, reverse=True):
+
+def _is_filled_up(password: str) -> bool:
+    """Return whether a password is a common one with digits and signs before or after it."""
+    letters = [at for at, character in enumerate(password) if character.isalpha()]
+    if not letters:
+        return False
+    first, last = letters[0], letters[-1] + 1
+    return any(
+        end - start >= _SHORTEST_CORE and password[start:end] in common_passwords()
+        for start in range(first + 1)
+        for end in range(last, len(password) + 1)
+    )
+
+
+def _is_guessed_first(password: str, name: str) -> bool:
+    """Return whether a password is a common one, perhaps with digits and signs around it to make it long enough; common
+    words or the user's name with digits; a row of keys; or a repetition."""
+    spoken = "".join(filter(str.isalnum, password))
+    is_common = bool({password, spoken} & common_passwords()) or _is_filled_up(password)
+    rest = spoken
+    for word in sorted({name, "".join(filter(str.isalnum, name)), *_COMMON} - {""}, key=len, reverse=True):
         rest = rest.replace(word, "")
-    is_common = rest != password and (rest == "" or rest.isdecimal())
+    is_words = rest != spoken and (rest == "" or rest.isdecimal())
     is_repeated = password in (password * 2)[1:-1]
     is_row = any(password in row for row in _ROWS)
-    return is_common or is_repeated or is_row or len(set(password)) < 5
+    return is_common or is_words or is_repeated or is_row or len(set(password)) < 5

@@ -1,8 +1,9 @@
 """Encrypt tokens for the database and decrypt them for the HTTP header.
 
-AES-256-GCM with a fresh random nonce for each token. The agent's id is the associated data, so a row copied to another
-agent does not decrypt. Each token is stored with the id of its key. The first key encrypts, all of them decrypt: a key
-is changed by putting a new one in front and removing the old one when no token needs it.
+AES-256-GCM with a fresh random nonce for each value: a token, and the cookies that came with it. The agent's id is the
+associated data, so a row copied to another agent does not decrypt. Each token is stored with the id of its key. The
+first key encrypts, all of them decrypt: a key is changed by putting a new one in front and removing the old one when no
+token needs it.
 
 No error or repr here contains a key or a token.
 """
@@ -21,12 +22,14 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from sellerwatch.agents.answers import Identity
+from sellerwatch.agents.answers import Identity, Session
 from sellerwatch.agents.token import InvalidToken, Token
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
 _FINGERPRINTS = b"sellerwatch token fingerprint v1"
+#: Follow the agent's id in the associated data, so that no value opens in another's place.
+_NID, _UID = " nid", " mustit_uid"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -39,6 +42,14 @@ class _Key:
 
     def __repr__(self) -> str:
         return f"_Key({self.id})"
+
+    def seal(self, plain: str, bound_to: str) -> str:
+        nonce = os.urandom(NONCE_BYTES)
+        return base64.b64encode(nonce + self.cipher.encrypt(nonce, plain.encode(), bound_to.encode())).decode()
+
+    def open(self, sealed: str, bound_to: str) -> str:
+        raw = base64.b64decode(sealed, validate=True)
+        return self.cipher.decrypt(raw[:NONCE_BYTES], raw[NONCE_BYTES:], bound_to.encode()).decode()
 
 
 def parse_keys(text: str) -> tuple[tuple[str, bytes], ...]:
@@ -73,35 +84,36 @@ class AesGcmSealer:
     def key_ids(self) -> tuple[str, ...]:
         return tuple(self._keys)
 
-    def seal(
-        self, token: str, *, bound_to: str, nid: str, mustit_uid: str, issued_at: datetime, expires_at: datetime
-    ) -> Token:
-        """Encrypt a token for this agent. The fingerprint of a token is the same for the same key."""
-        key, nonce = self._first, os.urandom(NONCE_BYTES)
-        plain = token.encode()
+    def seal(self, session: Session, *, bound_to: str, issued_at: datetime) -> Token:
+        """Encrypt a session for this agent. The fingerprint of a token is the same for the same key."""
+        key = self._first
         return Token(
             key_id=key.id,
-            sealed=base64.b64encode(nonce + key.cipher.encrypt(nonce, plain, bound_to.encode())).decode(),
-            fingerprint=hmac.digest(key.fingerprint, plain, "sha256").hex(),
-            nid=nid,
-            mustit_uid=mustit_uid,
+            sealed=key.seal(session.token, bound_to),
+            fingerprint=hmac.digest(key.fingerprint, session.token.encode(), "sha256").hex(),
+            nid=key.seal(session.nid, f"{bound_to}{_NID}"),
+            mustit_uid=key.seal(session.mustit_uid, f"{bound_to}{_UID}"),
             issued_at=issued_at,
-            expires_at=expires_at,
+            expires_at=issued_at + session.lifetime,
         )
 
-    def open(self, token: Token, bound_to: str) -> str:
-        """Return the token in the clear, for this agent only."""
+    def open(self, token: Token, bound_to: str) -> Session:
+        """Return the session in the clear, for this agent only."""
         key = self._keys.get(token.key_id)
         if key is None:
             raise InvalidToken(problem=f"its key {token.key_id} is not among the configured ones")
-        sealed = base64.b64decode(token.sealed)
         try:
-            return key.cipher.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], bound_to.encode()).decode()
+            return Session(
+                key.open(token.sealed, bound_to),
+                key.open(token.nid, f"{bound_to}{_NID}"),
+                key.open(token.mustit_uid, f"{bound_to}{_UID}"),
+                token.expires_at - token.issued_at,
+            )
         except (InvalidTag, ValueError):
             raise InvalidToken(problem="it was altered, or sealed for another agent or with another key") from None
 
-    def open_identity(self, identity: Identity) -> str:
-        """Return the token of an identity in the clear, for the marketplace's client."""
+    def open_identity(self, identity: Identity) -> Session:
+        """Return the session of an identity in the clear, for the marketplace's client."""
         return self.open(identity.token, identity.user_agent_id)
 
 

@@ -210,18 +210,11 @@ def rekey_tokens(tx: PoolTx, context: OperationContext, sealer: Sealer) -> Rekey
     unopened: list[UserAgentId] = []
     for token_row, user_agent_id, token in tx.tokens.sealed():
         try:
-            plain = sealer.open(token, user_agent_id)
+            session = sealer.open(token, user_agent_id)
         except InvalidToken:
             unopened.append(user_agent_id)
             continue
-        resealed_token = sealer.seal(
-            plain,
-            bound_to=user_agent_id,
-            nid=token.nid,
-            mustit_uid=token.mustit_uid,
-            issued_at=token.issued_at,
-            expires_at=token.expires_at,
-        )
+        resealed_token = sealer.seal(session, bound_to=user_agent_id, issued_at=token.issued_at)
         key_id = resealed_token.key_id
         if resealed_token.key_id == token.key_id:
             current += 1

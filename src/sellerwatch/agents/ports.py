@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 
 from sellerwatch.agents.agent import Agent
 from sellerwatch.agents.agent_status import AgentDetails, CircuitEventView, FullReason
+from sellerwatch.agents.answers import Session
 from sellerwatch.agents.breaker import Breaker
 from sellerwatch.agents.circuit import Circuit, CircuitEvent
 from sellerwatch.agents.limits import Host, Limits
@@ -418,13 +419,11 @@ class Limiter(Protocol):
 
 
 class Sealer(Protocol):
-    """Encrypts tokens. The sealed form is bound to its agent."""
+    """Encrypts sessions. The sealed form is bound to its agent."""
 
     @property
     def key_ids(self) -> Sequence[str]: ...
 
-    def seal(
-        self, token: str, *, bound_to: str, nid: str, mustit_uid: str, issued_at: datetime, expires_at: datetime
-    ) -> Token: ...
+    def seal(self, session: Session, *, bound_to: str, issued_at: datetime) -> Token: ...
 
-    def open(self, token: Token, bound_to: str) -> str: ...
+    def open(self, token: Token, bound_to: str) -> Session: ...

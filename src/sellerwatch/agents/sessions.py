@@ -179,14 +179,7 @@ async def _ask_token_page(
 
 
 def _sealed(context: PoolContext, session: Session, agent_id: UserAgentId, now: datetime) -> tuple[Token, datetime]:
-    token = context.sealer.seal(
-        session.token,
-        bound_to=agent_id,
-        nid=session.nid,
-        mustit_uid=session.mustit_uid,
-        issued_at=now,
-        expires_at=now + session.lifetime,
-    )
+    token = context.sealer.seal(session, bound_to=agent_id, issued_at=now)
     return token, now + min(context.refresh_every, session.lifetime * LIFE_USED)
 
 

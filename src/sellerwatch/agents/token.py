@@ -22,7 +22,8 @@ class InvalidToken(Invalid):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Token:
-    """The sealed value, base64 of nonce, ciphertext and tag; equal by keyed fingerprint; prints nothing of itself."""
+    """The sealed value and the sealed cookies beside it, each base64 of nonce, ciphertext and tag; equal by keyed
+    fingerprint; prints nothing of itself."""
 
     key_id: str
     sealed: str = field(repr=False)

@@ -67,8 +67,8 @@ def check(deploy: Annotated[bool, typer.Option("--deploy")] = False, as_json: As
 def _check_deployment(loaded: Loaded, text: Texts, *, as_json: bool) -> None:
     """Show what is unsafe to expose; exit with 1 where there is an error."""
     from sellerwatch.compose.deployment import deployment_of  # noqa: PLC0415 - SQLAlchemy, for this alone
-    from sellerwatch.reports.checks import Severity  # noqa: PLC0415 - as above
-    from sellerwatch.reports.deploy_checks import find_unsafe  # noqa: PLC0415 - as above
+    from sellerwatch.reports.checks import find_unsafe  # noqa: PLC0415 - as above
+    from sellerwatch.reports.severity import Severity  # noqa: PLC0415 - as above
 
     found = find_unsafe(deployment_of(loaded.settings, os.environ))
     faults = [(finding.severity, Fault(PREFIX + finding.setting, finding.problem)) for finding in found]

@@ -14,6 +14,8 @@ from datetime import datetime, timedelta
 from functools import cached_property, partial
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from sellerwatch.agents.answers import Identity, Session
+from sellerwatch.agents.token import InvalidToken
 from sellerwatch.cli.output import print_view
 from sellerwatch.cli.session import actor
 from sellerwatch.cli.texts import Texts
@@ -49,9 +51,13 @@ class NoTransport:
         raise TransportFailed(problem=TransportProblem.UNREACHABLE, detail="a command makes no requests")
 
 
+def _no_session(_: Identity) -> Session:
+    raise InvalidToken(problem="a command makes no requests")
+
+
 def crawl_rules_without_network(settings: Settings) -> CrawlRules:
     """Return the rules of processing, with a marketplace that nothing is ever fetched from."""
-    marketplace = MustitMarketplace(NoTransport(), settings.marketplace_url, lambda _: "", urls=urls_of(settings))
+    marketplace = MustitMarketplace(NoTransport(), settings.marketplace_url, _no_session, urls=urls_of(settings))
     return crawl_rules(settings, marketplace)
 
 

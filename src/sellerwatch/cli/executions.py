@@ -44,10 +44,15 @@ def cause_text(run: ListedExecutionView | OpenExecutionView, text: Texts) -> str
     return f"{cause or ''} {tries}".lstrip()
 
 
+def _status(run: ListedExecutionView, text: Texts) -> str:
+    is_refresh = run.refreshed_products is not None
+    return text("executions.refresh", status=run.shown_status) if is_refresh else run.shown_status
+
+
 RUNS: Columns[ListedExecutionView] = {
     "run": lambda run, _: run.execution_id,
     "seller": lambda run, _: run.seller_id,
-    "status": lambda run, _: run.shown_status,
+    "status": _status,
     "started": lambda run, text: text.ago(run.created_at),
     "progress": lambda run, _: f"{run.progress_rate:.0f} %",
     "done": lambda run, _: run.completed_tasks,

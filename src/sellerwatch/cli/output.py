@@ -12,20 +12,42 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from sellerwatch.kernel.errors import SellerwatchError
+from sellerwatch.kernel.untrusted_text import escape_controls, without_controls
 from sellerwatch.kernel.views import View, view_json
 from sellerwatch.kernel.wording import error_text
 from sellerwatch.texts import fill, say, template
 
+
+class PlainConsole(Console):
+    """A console on which names from outside move no cursor and set no title; colours are its own."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else without_controls(text), style, control)
+
+
+class DataOutput:
+    """Standard output for whole lines of data. A file or a pipe gets them byte for byte, a terminal with control
+    characters escaped."""
+
+    def write(self, data: bytes) -> None:
+        shown = escape_controls(data.decode("utf-8", "backslashreplace")).encode() if sys.stdout.isatty() else data
+        sys.stdout.buffer.write(shown)
+        sys.stdout.buffer.flush()
+
+
 #: Standard output: what was asked for. Standard error: everything said beside it.
 #: Into a pipe or a file nothing is folded at 80 columns: a line there is a record.
-out = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 200)
-err = Console(stderr=True)
+out = PlainConsole(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 200)
+err = PlainConsole(stderr=True)
+data_out = DataOutput()
 
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
 _COLOURS = {
@@ -100,8 +122,7 @@ def print_view(view: View, **more: Any) -> None:
 
 def print_json(value: Any) -> None:
     """UTF-8 as it is: Korean text stays readable."""
-    sys.stdout.buffer.write(orjson.dumps(value, default=str, option=orjson.OPT_INDENT_2) + b"\n")
-    sys.stdout.buffer.flush()
+    data_out.write(orjson.dumps(value, default=str, option=orjson.OPT_INDENT_2) + b"\n")
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str) -> None:

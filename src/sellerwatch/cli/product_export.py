@@ -18,16 +18,15 @@ from typing import IO, TYPE_CHECKING, Any
 
 import orjson
 
+from sellerwatch.cli.output import DataOutput, data_out
 from sellerwatch.cli.product_tables import FAMILY
 from sellerwatch.cli.texts import Texts
 from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.errors import Failed, Invalid
+from sellerwatch.kernel.untrusted_text import without_formula
 
 if TYPE_CHECKING:
     from sellerwatch.catalog.queries import CurrentProduct
-
-#: A spreadsheet runs a text with one of these beginnings as a formula.
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 #: The size of a group of rows of Parquet: whichever is reached first.
 GROUP_ROWS = 5000
@@ -81,11 +80,12 @@ def _invalid(target: str, problem: str) -> InvalidTarget:
 @contextmanager
 def open_export(format_: str, target: Path | None) -> Iterator[Write]:
     """Yield the function that writes a page. The file is in place when the block has ended without an error."""
-    as_format = {"csv": _csv, "jsonl": _jsonl, "parquet": _parquet}[format_]
+    as_format: Any = {"csv": _csv, "jsonl": _jsonl, "parquet": _parquet}[format_]
     if format_ == "parquet":
         _pyarrow()
     if target is None:
-        with as_format(sys.stdout.buffer) as write:
+        # On a terminal only text is written: Parquet was refused.
+        with as_format(data_out if sys.stdout.isatty() else sys.stdout.buffer) as write:
             yield write
         sys.stdout.buffer.flush()
         return
@@ -154,14 +154,14 @@ def csv_cell(value: Any) -> str | int | None:
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     if isinstance(value, str):
-        return f"'{value}" if value.startswith(FORMULA_STARTS) else value
+        return without_formula(value)
     if isinstance(value, bool | list | Mapping):
         return orjson.dumps(value).decode()
     return None if value is None else stamp(value)
 
 
 @contextmanager
-def _csv(file: IO[bytes]) -> Iterator[Write]:
+def _csv(file: IO[bytes] | DataOutput) -> Iterator[Write]:
     text = io.StringIO(newline="")
     rows = csv.writer(text)
     rows.writerow(COLUMNS)
@@ -177,9 +177,10 @@ def _csv(file: IO[bytes]) -> Iterator[Write]:
 
 
 @contextmanager
-def _jsonl(file: IO[bytes]) -> Iterator[Write]:
+def _jsonl(file: IO[bytes] | DataOutput) -> Iterator[Write]:
     def write(page: Sequence[CurrentProduct]) -> None:
-        file.writelines(orjson.dumps(line_json(current), option=orjson.OPT_APPEND_NEWLINE) for current in page)
+        for current in page:
+            file.write(orjson.dumps(line_json(current), option=orjson.OPT_APPEND_NEWLINE))
 
     yield write
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +17,7 @@ from sellerwatch.catalog.queries import PRODUCTS, ProductFilter
 from sellerwatch.catalog.resync import ResyncChoice
 from sellerwatch.cli import session
 from sellerwatch.cli.help import CommandApp
-from sellerwatch.cli.output import out, print_json, print_table, print_view, progress
+from sellerwatch.cli.output import data_out, out, print_json, print_table, print_view, progress
 from sellerwatch.cli.product_export import open_export, target_of
 from sellerwatch.cli.product_tables import (
     FAMILY,
@@ -188,8 +187,7 @@ def raw(
         return
     bodies = session.ask(queries.raw_bodies, item_no, parts, wanted)
     if as_json or not out.is_terminal:
-        sys.stdout.buffer.write(bodies[0].body if is_one else b"".join(body.body + b"\n" for body in bodies))
-        sys.stdout.buffer.flush()
+        data_out.write(bodies[0].body if is_one else b"".join(body.body + b"\n" for body in bodies))
     else:
         _show_bodies(bodies, Texts(FAMILY))
 

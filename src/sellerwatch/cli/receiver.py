@@ -15,10 +15,11 @@ import orjson
 import typer
 import uvloop
 
-from sellerwatch.cli.output import err, print_facts
+from sellerwatch.cli.output import data_out, err, print_facts
 from sellerwatch.cli.simulator import listening_problem
 from sellerwatch.cli.texts import Texts
 from sellerwatch.kernel.errors import Failed, Invalid
+from sellerwatch.kernel.untrusted_text import without_controls
 from sellerwatch.simulator.events import ReceivedEvent
 from sellerwatch.simulator.http import serve
 from sellerwatch.simulator.receiving import Reception
@@ -99,9 +100,9 @@ def _print_reception(reception: Reception) -> None:
     if event is not None:
         about = f" {event.item_no} v{event.version} {event.seller_id}" if isinstance(event, ReceivedEvent) else ""
         again = f" {Texts('cli_demo')('receiver.again')}" if reception.is_duplicate else ""
-        sys.stdout.write(f"{event.event_type}{about}{again}\n")
+        sys.stdout.write(f"{without_controls(f'{event.event_type}{about}{again}')}\n")
     for violation in reception.violations:
-        sys.stdout.write(f"  ! {violation.rule}\n")
+        sys.stdout.write(f"  ! {without_controls(violation.rule)}\n")
     sys.stdout.flush()
 
 
@@ -116,5 +117,4 @@ def _print_line(reception: Reception) -> None:
 
 
 def _print_json_line(value: object) -> None:
-    sys.stdout.buffer.write(orjson.dumps(value) + b"\n")
-    sys.stdout.buffer.flush()
+    data_out.write(orjson.dumps(value) + b"\n")

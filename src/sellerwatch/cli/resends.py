@@ -91,6 +91,8 @@ def show(resend: ResendArgument, as_json: AsJson = False) -> None:
             (text("resends.cancelled_by"), found.ended_by),
         ]
     )
+    if found.status is ResendStatus.FAILED:
+        say(text("resends.gave_up"), "yellow")
     if found.status is ResendStatus.RUNNING:
         say(text("resends.how_to_cancel", resend=resend_id), "dim")
 

@@ -27,8 +27,8 @@ from sellerwatch.kernel.ids import ExecutionId, SellerId
 from sellerwatch.kernel.wording import failure_text
 from sellerwatch.logs import configure
 from sellerwatch.operations.session import OperationSession
-from sellerwatch.reports.checks import Severity
-from sellerwatch.reports.deploy_checks import find_unsafe
+from sellerwatch.reports.checks import find_unsafe
+from sellerwatch.reports.severity import Severity
 from sellerwatch.sellers.queries import show_schedule
 from sellerwatch.service.service import EVERYTHING, ProcessRole, Service
 from sellerwatch.settings.load import Loaded, load

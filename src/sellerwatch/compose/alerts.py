@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from sellerwatch.compose.proxy import outbound_proxy
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.oversight.alerts import AlertQueue, Alerts, LogAlerts
 from sellerwatch.settings.model import Settings
@@ -24,4 +25,4 @@ def receiver_of_alerts(settings: Settings) -> Alerts:
         return LogAlerts()
     from sellerwatch.adapters.http.webhook import WebhookAlerts  # noqa: PLC0415 - only with a receiver
 
-    return WebhookAlerts(settings.alert_webhook_url.get_secret_value())
+    return WebhookAlerts(settings.alert_webhook_url.get_secret_value(), outbound_proxy(settings))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 
 from sellerwatch.compose.database import disk_left
+from sellerwatch.compose.deployment import deployment_of, is_public
 from sellerwatch.compose.rules import pool_rules
 from sellerwatch.reports.service_state import CheckContext
 from sellerwatch.settings.model import Settings
@@ -36,4 +38,5 @@ def check_context_of(
         is_scheduler=is_scheduler or settings.scheduler != "embedded",
         disk_left=left,
         dead_letters=dead_letters,
+        deployment=deployment_of(settings, os.environ) if is_public(settings) else None,
     )

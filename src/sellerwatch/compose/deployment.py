@@ -14,19 +14,24 @@ from sellerwatch.settings.load import CONFIG
 from sellerwatch.settings.model import IN_FILES, PREFIX, Settings
 
 #: Files beside an embedded database; the database's own name is the first.
-_BESIDE = ("", "-wal", "-shm", ".keys", ".jwt", ".api_key")
-_SIGNING = ("jwt_secret", "product_server_secret", "internal_api_keys")
+BESIDE = ("", "-wal", "-shm", ".keys", ".jwt", ".api_key")
+_SIGNING = ("jwt_secret", "cookie_secret", "form_secret", "product_server_secret", "internal_api_keys")
 
 
 def deployment_of(settings: Settings, environment: Mapping[str, str]) -> Deployment:
     return Deployment(
-        is_public=not _is_here(settings.host),
+        is_public=is_public(settings),
         has_trusted_proxies=bool(settings.trusted_proxies.strip()),
         is_receiver_unsigned=settings.product_server_url is not None and settings.product_server_secret is None,
         connections=tuple(_connections(settings)),
         secrets=tuple(_secrets(settings)),
         files=tuple(_files(settings, environment)),
     )
+
+
+def is_public(settings: Settings) -> bool:
+    """Return whether the API listens on more than this machine."""
+    return not _is_here(settings.host)
 
 
 def _connections(settings: Settings) -> Iterator[Connection]:
@@ -60,7 +65,7 @@ def _secrets(settings: Settings) -> Iterator[ConfiguredSecret]:
 def _files(settings: Settings, environment: Mapping[str, str]) -> Iterator[PrivateFile]:
     database = database_path(make_engine(settings.database_url))
     if database is not None:
-        for suffix in _BESIDE:
+        for suffix in BESIDE:
             yield from _file("DATABASE_URL", database.with_name(f"{database.name}{suffix}"), is_ours=True)
     names = [CONFIG, *(f"{name.upper()}_FILE" for name in sorted(IN_FILES))]
     for name in names:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
+from sellerwatch.compose.proxy import outbound_proxy
 from sellerwatch.outbox.ports import EventReceiver
 from sellerwatch.settings.model import Settings
 
@@ -24,6 +25,7 @@ async def open_receiver(settings: Settings, given: EventReceiver | None = None) 
         settings.product_server_url,
         secret.get_secret_value() if secret else None,
         longest_wait=timedelta(seconds=settings.max_retry_after_seconds),
+        proxy=outbound_proxy(settings),
     )
     try:
         yield receiver

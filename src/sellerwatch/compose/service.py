@@ -22,6 +22,7 @@ from sellerwatch.compose.database import open_clock, open_store
 from sellerwatch.compose.keys import open_sealer
 from sellerwatch.compose.limiter import Limiting, open_limiter
 from sellerwatch.compose.marketplace import headers_of, urls_of
+from sellerwatch.compose.proxy import outbound_proxy
 from sellerwatch.compose.receiver import open_receiver
 from sellerwatch.compose.rules import crawl_rules, delivery_rules, pool_rules, retention_rules, tuning_in_force
 from sellerwatch.crawling.context import Crawl
@@ -213,5 +214,6 @@ async def _network(
         return
     from sellerwatch.adapters.http.transport import HttpTransport  # noqa: PLC0415 - only with a receiver
 
-    async with HttpTransport(limit=settings.host_concurrency) as getting, open_receiver(settings, receiver) as posting:
+    reaching = HttpTransport(limit=settings.host_concurrency, proxy=outbound_proxy(settings))
+    async with reaching as getting, open_receiver(settings, receiver) as posting:
         yield getting, posting

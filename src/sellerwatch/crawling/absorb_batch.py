@@ -21,9 +21,10 @@ from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.ports import CrawlTx, NoteKind
 from sellerwatch.crawling.save_execution import record_progress, save_execution
 from sellerwatch.crawling.task import Task
-from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId, TaskId
+from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId, SellerId, TaskId
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.marketplaces.ports import Marketplace
+from sellerwatch.sellers.seller import SellerStatus
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,8 @@ class RunState(CheckedRun):
     foreign: dict[ItemNo, None] = field(default_factory=dict)
     proved: list[ItemNo] = field(default_factory=list)
     was_paused: bool = False
+    #: Its seller was removed: answers in flight end their tasks, and nothing of them is taken in.
+    is_of_archived: bool = False
     #: The problem for which it is paused now, as a note keeps it, and the number of its answers.
     paused: tuple[str, int] | None = None
     #: Tasks that failed because their answer could not be read, each with the kind of problem.
@@ -282,9 +285,15 @@ def _load(tx: CrawlTx, runs: Iterable[ExecutionId]) -> Iterator[RunState]:
                 execution,
                 loaded=execution,
                 was_paused=bool(notes[NoteKind.PAUSED]),
+                is_of_archived=not execution.is_open and _is_archived(tx, execution.seller_id),
                 unread=dict(unread_task(name) for name in notes[NoteKind.UNREAD_TASK]),
                 rechecks={TaskId(name): None for name in notes[NoteKind.RECHECK]},
             )
+
+
+def _is_archived(tx: CrawlTx, seller_id: SellerId) -> bool:
+    seller = tx.sellers.get(seller_id)
+    return seller is None or seller.status is SellerStatus.ARCHIVED
 
 
 def unread_task(note: str) -> tuple[TaskId, str]:

@@ -170,7 +170,7 @@ def _items(results: Iterable[JudgedResult]) -> Iterator[ItemNo]:
 def _parts(batch: AbsorbBatch, results: Iterable[JudgedResult]) -> Iterator[tuple[RunState, Part]]:
     for result in results:
         run = batch.runs.get(result.claim.task.execution_id)
-        if run is not None:
+        if run is not None and not run.is_of_archived:
             yield from ((run, part) for part in result.parts)
 
 
@@ -260,6 +260,8 @@ def _note_end(batch: AbsorbBatch, task: Task, *, completed: int = 0, failed: int
 
 def _take_in(batch: AbsorbBatch, run: RunState, result: JudgedResult, task: Task) -> str | None:
     """Take the parts of a good answer into the catalogue. Return a note where a part was left out."""
+    if run.is_of_archived:
+        return None
     if task.task_type is TaskType.MINISHOP:
         _take_page(batch, run, result, task)
         return None

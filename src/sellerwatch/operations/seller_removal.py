@@ -8,15 +8,14 @@ from typing import Annotated
 
 from sellerwatch.catalog.removal import Removal
 from sellerwatch.crawling.absorb_batch import AbsorbBatch, CrawlRules
-from sellerwatch.crawling.commands import cancel, cancelled_view
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.views import CancelledExecutionView
-from sellerwatch.kernel.failure import FailureCode
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.views import About
 from sellerwatch.operations.catalog_changes import BATCH
 from sellerwatch.operations.quarantine import drop_case
+from sellerwatch.operations.sellers import end_runs
 from sellerwatch.operations.session import OperationSession, Progress, no_progress
 from sellerwatch.sellers.commands import ChangedSellerView, archive_seller
 from sellerwatch.sellers.queries import find_seller
@@ -83,7 +82,7 @@ async def remove_seller(
 
 
 def _end(tx: CrawlTx, context: OperationContext, seller_id: SellerId, rules: CrawlRules, tell_receiver: bool) -> _Ended:
-    """Archive the seller, end its open run, and decide what waits for a person about it."""
+    """Archive the seller, end its open runs, and decide what waits for a person about it."""
     seller, schedule = find_seller(tx, seller_id)
     products = tx.product_queries.counts(seller_id).present
     if seller.status is SellerStatus.ARCHIVED:
@@ -93,7 +92,7 @@ def _end(tx: CrawlTx, context: OperationContext, seller_id: SellerId, rules: Cra
     else:
         note = "the receiver is told" if tell_receiver else "the receiver is not told"
         archived, schedule = archive_seller(tx, seller_id, context, note)
-        execution = _end_run(tx, context, seller_id, rules)
+        execution = end_runs(tx, context, seller_id, rules)
         for case in tx.quarantine.open_cases(seller_id):
             drop_case(tx, context, case.case_id)
         held: Removal | None = tx.removals.held_of(seller_id)
@@ -102,17 +101,6 @@ def _end(tx: CrawlTx, context: OperationContext, seller_id: SellerId, rules: Cra
         view = ChangedSellerView.of(archived, schedule, dry_run=context.dry_run)
     with_events = tx.products.count_unseen_since(seller_id, context.now + _LATER)
     return _Ended(view, execution, products, with_events)
-
-
-def _end_run(
-    tx: CrawlTx, context: OperationContext, seller_id: SellerId, rules: CrawlRules
-) -> CancelledExecutionView | None:
-    run = tx.executions.open_of(seller_id)
-    if run is None:
-        return None
-    code, execution_id = FailureCode.SELLER_DEACTIVATED, run.execution_id
-    ended = cancel(tx, execution_id, rules, actor=context.actor, ids=context.ids, now=context.now, code=code)
-    return cancelled_view(ended, context.language, dry_run=context.dry_run)
 
 
 def _delete_step(

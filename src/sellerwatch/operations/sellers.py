@@ -146,6 +146,14 @@ def deactivate_seller(
 ) -> DeactivatedSellerView:
     """Stop crawling a seller and end its open runs: waiting tasks are cancelled, those in flight finish."""
     seller, schedule = stop_crawling(tx, seller_id, context)
+    ended = end_runs(tx, context, seller_id, rules)
+    return DeactivatedSellerView.of(seller, schedule, dry_run=context.dry_run, ended_execution=ended)
+
+
+def end_runs(
+    tx: CrawlTx, context: OperationContext, seller_id: SellerId, rules: CrawlRules
+) -> CancelledExecutionView | None:
+    """Cancel the open runs of a seller, refreshes included; return the run of the whole seller, if there was one."""
     ended = None
     for run in [each for each in (*tx.executions.pending(), *tx.executions.running()) if each.seller_id == seller_id]:
         cancelled = cancel(
@@ -158,12 +166,7 @@ def deactivate_seller(
             code=FailureCode.SELLER_DEACTIVATED,
         )
         ended = ended if run.is_refresh else cancelled
-    return DeactivatedSellerView.of(
-        seller,
-        schedule,
-        dry_run=context.dry_run,
-        ended_execution=None if ended is None else cancelled_view(ended, context.language, dry_run=context.dry_run),
-    )
+    return None if ended is None else cancelled_view(ended, context.language, dry_run=context.dry_run)
 
 
 def _open_runs(

@@ -6,8 +6,10 @@ from sellerwatch.access import commands, logins
 from sellerwatch.access.login_sessions import LoggedIn, LoginKind, SessionLimits
 from sellerwatch.access.logins import LoginAttempt, PasswordMustChange, SamePassword, WrongLogin
 from sellerwatch.access.passwords import PasswordHasher
-from sellerwatch.access.queries import UserView
+from sellerwatch.access.ports import UsersTx
+from sellerwatch.access.queries import UserView, find_user
 from sellerwatch.access.users import Role, User, check_password, user_name
+from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.operations.session import OperationSession
 
 
@@ -30,8 +32,15 @@ async def set_password(
 ) -> UserView:
     """Set a user's password. With `must_change` it is a one-time password."""
     known = user_name(name)
-    hashed = await passwords.hash(check_password(password, known))
+    check_password(password, known)
+    if await passwords.check(await session.ask(_password_hash, known), password):
+        raise SamePassword
+    hashed = await passwords.hash(password)
     return await session.run(commands.set_password, known, hashed, must_change)
+
+
+def _password_hash(tx: UsersTx, _: OperationContext, name: str) -> str:
+    return find_user(tx, name).password_hash
 
 
 async def log_in(

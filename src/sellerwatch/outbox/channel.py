@@ -45,7 +45,7 @@ class OutboxPaused(Conflict):
 
 @dataclass(eq=False)
 class NothingToResume(Conflict):
-    """The outbox is neither paused nor stopped by its circuit."""
+    """The outbox is neither paused nor stopped by a circuit."""
 
     outbox: str
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Annotated, Any
 
 from sellerwatch.kernel.bulk import BulkResultView, RefusedView, handle_each, refused_views
@@ -118,7 +119,8 @@ def resume(tx: OutboxTx, context: OperationContext, kind: OutboxKind, dry_run: b
         is_stopped = channel.is_paused or channel.state is CircuitState.OPEN
         return channel.resume(context.now) if is_stopped or not refused else channel
 
-    resumed = _change_channel(tx, context, kind, "resume", change, None, dry_run)
+    facts = {"sellers": [each.seller_id for each in refused]} if refused else {}
+    resumed = _change_channel(tx, context, kind, "resume", change, None, dry_run, facts)
     if not dry_run:
         tx.seller_circuits.save([each.resume(context.now) for each in refused], context.now)
     return resumed
@@ -136,12 +138,14 @@ def _change_channel(
     change: Callable[[Channel], Channel],
     note: str | None,
     dry_run: bool,
+    facts: Mapping[str, Any] = MappingProxyType({}),
 ) -> ChannelView:
     before = tx.channels.get(kind)
     after = change(before)
     if not dry_run:
         tx.channels.save(after, context.now)
-        _record(tx, context, f"outbox.{verb}", "outbox", kind, _channel_state(before), _channel_state(after), note)
+        states = _channel_state(before), {**_channel_state(after), **facts}
+        _record(tx, context, f"outbox.{verb}", "outbox", kind, *states, note)
     return ChannelView.of(after)
 
 

@@ -2,7 +2,8 @@
 
 It is a delivery beside the ordinary one: the events stay COMPLETED, hold no other event of their product, and an answer
 changes neither them nor the receiver's circuit. It goes through the outbox once, in its order; events that fail are
-tried again later, so that they do not keep the others. Resent events reach a receiver late: it applies by version.
+tried again later, so that they do not keep the others. While nothing is accepted it waits longer and longer, and in the
+end it fails. Resent events reach a receiver late: it applies by version.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ from sellerwatch.kernel.lifecycle import Lifecycle
 
 #: While new events wait to be delivered, so many of a resend are sent in a round, and a round begins once a second.
 BESIDE_OTHERS = 1
+#: So many rounds in a row of which nothing was accepted end a resend: with the usual back-off about 6 hours.
+MOST_FAILED_ROUNDS = 100
 
 
 class ResendStatus(StrEnum):
     RUNNING = "RUNNING"
     COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
     CANCELLED = "CANCELLED"
 
 
@@ -32,10 +36,11 @@ RESEND_LIFE = Lifecycle(
     moves={
         (ResendStatus.RUNNING, "record"): ResendStatus.RUNNING,
         (ResendStatus.RUNNING, "complete"): ResendStatus.COMPLETED,
+        (ResendStatus.RUNNING, "give_up"): ResendStatus.FAILED,
         (ResendStatus.RUNNING, "cancel"): ResendStatus.CANCELLED,
         (ResendStatus.CANCELLED, "record"): ResendStatus.CANCELLED,
     },
-    resting=frozenset({ResendStatus.COMPLETED, ResendStatus.CANCELLED}),
+    resting=frozenset({ResendStatus.COMPLETED, ResendStatus.FAILED, ResendStatus.CANCELLED}),
 )
 
 
@@ -103,7 +108,8 @@ class Resend:
     """A resend and how far it is. `after_row` is the last row of the outbox that was tried once, `last_row` the last of
     the choice when it was asked for; `retrying` events before it are tried again.
 
-    `failures` counts rounds in a row in which the receiver accepted nothing; nothing is sent before `not_before`.
+    `failures` counts rounds in a row of which every event failed; nothing is sent before `not_before`. `answered_at` is
+    when the receiver last accepted an event or refused one for good: either way it was there.
     """
 
     resend_id: ResendId
@@ -118,7 +124,7 @@ class Resend:
     refused: int = 0
     failed: int = 0
     failures: int = 0
-    accepted_at: datetime | None = None
+    answered_at: datetime | None = None
     not_before: datetime | None = None
     problem: str | None = None
     ended_at: datetime | None = None
@@ -137,12 +143,12 @@ class Resend:
         self,
         events: Sequence[ResentEvent],
         after_row: int,
-        accepted_at: datetime | None,
+        answered_at: datetime | None,
         not_before: datetime | None,
         problem: str | None,
     ) -> Resend:
-        """Count the answers of a round. `accepted_at`: when the receiver last accepted an event; `not_before`: it
-        answered none of this round, and is left alone until then."""
+        """Count the answers of a round. `not_before`: every event of the round failed, and the receiver is left alone
+        until then."""
         number = {answer: sum(event.answer is answer for event in events) for answer in ResendAnswer}
         return self._move(
             "record",
@@ -151,13 +157,21 @@ class Resend:
             refused=self.refused + number[ResendAnswer.REFUSED],
             failed=self.failed + number[ResendAnswer.FAILED],
             failures=0 if not_before is None else self.failures + 1,
-            accepted_at=accepted_at,
+            answered_at=answered_at,
             not_before=not_before,
             problem=problem,
         )
 
     def complete(self, now: datetime) -> Resend:
         return self._move("complete", ended_at=now, not_before=None)
+
+    @property
+    def is_hopeless(self) -> bool:
+        return self.failures >= MOST_FAILED_ROUNDS
+
+    def give_up(self, now: datetime) -> Resend:
+        """End it with events left: the receiver accepted nothing of it for too long."""
+        return self._move("give_up", ended_at=now, not_before=None)
 
     def cancel(self, by: str, now: datetime) -> Resend:
         """Send no more of it. Requests under way are still answered and counted."""

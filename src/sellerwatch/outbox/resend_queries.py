@@ -33,10 +33,10 @@ class ResendView(View):
     accepted: Annotated[int, About("Answered with a 2xx.", 900)]
     refused: Annotated[int, About("Answered with a 4xx that is not worth repeating.", 0)]
     failed: Annotated[int, About("Tried as often as an event is, and not accepted.", 0)]
-    left: Annotated[int, About("Not answered yet; once it is completed: deleted before their turn.", 300)]
+    left: Annotated[int, About("Not answered yet; once it is over: not sent, or deleted before their turn.", 300)]
     progress_rate: Annotated[float, About("Answered events in percent.", 75.0)]
     problem: Annotated[str | None, About("Why the last round was not accepted whole.")]
-    not_before: Annotated[datetime | None, About("The receiver accepts nothing: when one event is tried again.")]
+    not_before: Annotated[datetime | None, About("Every event of the last round failed: when one is tried again.")]
     requested_by: str
     created_at: datetime
     ended_at: datetime | None

@@ -70,14 +70,15 @@ def choose(tx: OutboxTx, resend_id: ResendId, rules: DeliveryRules, now: datetim
     if not room:
         return None
     tried = tx.resent_events.due(resend_id, now, room)
-    # While the receiver accepts nothing, no further event is begun: few are tried again and again.
     is_down = resend.failures > 0
-    rows = [] if is_down else tx.resends.next_events(resend, room - len(tried))
+    # While the receiver accepts nothing, no further event is begun: few are tried again and again.
+    must_wait = is_down and (bool(tried) or tx.resent_events.next_try_at(resend_id) is not None)
+    rows = [] if must_wait else tx.resends.next_events(resend, room - len(tried))
     messages, after_row = _messages(tx, resend, tried, rows)
     if not tried and not messages:
-        _complete_if_over(tx, resend, now)
+        _end_if_over(tx, resend, now)
         return None
-    needs_witness = bool(tried) and (is_down or not tx.resends.next_events(resend, 1))
+    needs_witness = is_down or (bool(tried) and not tx.resends.next_events(resend, 1))
     witness = tx.resends.witness([message.outbox_id for message in messages]) if needs_witness else None
     found = None if witness is None else tx.product_outbox.get(witness)
     made = Round(resend, after_row, messages, tried, found)
@@ -90,31 +91,33 @@ def record(
 ) -> None:
     """Write the answers of a round, unless another process has recorded a round of this resend since."""
     resend = tx.resends.get(made.resend.resend_id)
-    if resend is None or (resend.after_row, resend.answered) != (made.resend.after_row, made.resend.answered):
+    if resend is None or _progress(resend) != _progress(made.resend):
         return
     rng = random.Random(seed)  # noqa: S311 - spreads retries, guards nothing
     earlier = {one.outbox_id: one for one in made.tried}
-    accepted_at = _accepted_at(tx, resend, outcomes)
+    answered_at = _answered_at(tx, resend, outcomes)
     events = list[ResentEvent]()
     for each in outcomes:
         if made.witness is None or each.message.outbox_id != made.witness.outbox_id:
-            events.append(_judge(each, earlier.pop(each.message.outbox_id, None), resend, accepted_at, rules, rng))
+            events.append(_judge(each, earlier.pop(each.message.outbox_id, None), resend, answered_at, rules, rng))
     events += [
         replace(each, answer=ResendAnswer.FAILED, tried_at=now, next_try_at=None, text=DELETED)
         for each in earlier.values()
     ]
     tx.resent_events.save(events)
-    failed = [each.receipt for each in outcomes if each.receipt.verdict is DeliveryVerdict.RETRY]
+    not_accepted = [each.receipt for each in outcomes if each.receipt.verdict is not DeliveryVerdict.DELIVERED]
+    failed = [receipt for receipt in not_accepted if receipt.verdict is DeliveryVerdict.RETRY]
     not_before = None
     if failed and len(failed) == len(outcomes):
         waits = [receipt.wait or timedelta(0) for receipt in failed]
         not_before = now + max(rules.opened.wait(resend.failures + 1, rng), *waits)
-    resend = resend.record(events, made.after_row, accepted_at, not_before, failed[0].problem if failed else None)
+    problem = not_accepted[0].problem if not_accepted else None
+    resend = resend.record(events, made.after_row, answered_at, not_before, problem)
     tx.resends.save(resend)
     data = {"total": resend.total, "answered": resend.answered, "accepted": resend.accepted}
     tx.activity.add_unless_lately(Activity(now, "resend.progress", "resend", resend.resend_id, data), PROGRESS_EVERY)
     if resend.is_running:
-        _complete_if_over(tx, resend, now)
+        _end_if_over(tx, resend, now)
 
 
 def next_round_at(tx: OutboxTx, resend_id: ResendId, now: datetime) -> datetime | None:
@@ -161,30 +164,34 @@ def _spend(channel: Channel, messages: Sequence[Message], rules: DeliveryRules, 
     return channel.send(len(messages), rules, now)
 
 
-def _accepted_at(tx: OutboxTx, resend: Resend, outcomes: Sequence[ResendOutcome]) -> datetime | None:
-    """Return when the receiver last accepted an event: one of this resend, or an ordinary one."""
-    times = [each.at for each in outcomes if each.receipt.verdict is DeliveryVerdict.DELIVERED]
+def _progress(resend: Resend) -> tuple[int, int, int]:
+    return resend.after_row, resend.answered, resend.failures
+
+
+def _answered_at(tx: OutboxTx, resend: Resend, outcomes: Sequence[ResendOutcome]) -> datetime | None:
+    """Return when the receiver last accepted or refused an event of this resend, or accepted an ordinary one."""
+    times = [each.at for each in outcomes if each.receipt.verdict is not DeliveryVerdict.RETRY]
     times += [sent_at for _, sent_at in tx.outbox_queries(OutboxKind.PRODUCT).deliveries(1)]
-    return max([*times, *([resend.accepted_at] if resend.accepted_at else [])], default=None)
+    return max([*times, *([resend.answered_at] if resend.answered_at else [])], default=None)
 
 
 def _judge(
     outcome: ResendOutcome,
     earlier: ResentEvent | None,
     resend: Resend,
-    accepted_at: datetime | None,
+    answered_at: datetime | None,
     rules: DeliveryRules,
     rng: random.Random,
 ) -> ResentEvent:
-    """Return what an answer means for its event. A failed try counts if the receiver accepted another event since the
-    try before: where it accepts nothing, the receiver is down, and no event is to blame."""
+    """Return what an answer means for its event. A failed try counts if the receiver answered another event since the
+    try before: where it answers nothing, the receiver is down, and no event is to blame."""
     receipt = outcome.receipt
     tries, since = (0, resend.created_at) if earlier is None else (earlier.tries, earlier.tried_at)
     answer, next_try_at = ResendAnswer.ACCEPTED, None
     if receipt.verdict is DeliveryVerdict.REFUSED:
         answer = ResendAnswer.REFUSED
     elif receipt.verdict is DeliveryVerdict.RETRY:
-        tries += accepted_at is not None and accepted_at > since
+        tries += answered_at is not None and answered_at > since
         answer = ResendAnswer.FAILED if tries >= rules.max_attempts else ResendAnswer.RETRYING
         if answer is ResendAnswer.RETRYING:
             next_try_at = outcome.at + max(rules.backoff.wait(tries + 1, rng), receipt.wait or timedelta(0))
@@ -201,10 +208,14 @@ def _judge(
     )
 
 
-def _complete_if_over(tx: OutboxTx, resend: Resend, now: datetime) -> None:
-    if tx.resends.next_events(resend, 1) or tx.resent_events.next_try_at(resend.resend_id) is not None:
+def _end_if_over(tx: OutboxTx, resend: Resend, now: datetime) -> None:
+    """Complete a resend whose events all came to an end; give one up of which nothing is accepted."""
+    if not (tx.resends.next_events(resend, 1) or tx.resent_events.next_try_at(resend.resend_id) is not None):
+        verb, ended = "complete", resend.complete(now)
+    elif resend.is_hopeless:
+        verb, ended = "give_up", resend.give_up(now)
+    else:
         return
-    ended = resend.complete(now)
     tx.resends.save(ended)
-    after = {"accepted": ended.accepted, "refused": ended.refused, "failed": ended.failed}
-    record_audit(tx, AuditEntry(now, BY_ITSELF, "resend.complete", "resend", ended.resend_id, after=after))
+    after = {"accepted": ended.accepted, "refused": ended.refused, "failed": ended.failed, "problem": ended.problem}
+    record_audit(tx, AuditEntry(now, BY_ITSELF, f"resend.{verb}", "resend", ended.resend_id, after=after))

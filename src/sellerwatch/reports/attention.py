@@ -10,9 +10,10 @@ from sellerwatch.kernel.failure_view import FailureView
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.views import About, View
 from sellerwatch.kernel.wording import failure_text
-from sellerwatch.reports.checks import AttentionKind, Finding, Severity, run_checks
+from sellerwatch.reports.checks import AttentionKind, Finding, run_checks
 from sellerwatch.reports.ports import ReportsTx
 from sellerwatch.reports.service_state import CheckContext, ServiceState
+from sellerwatch.reports.severity import Severity
 from sellerwatch.texts import say
 
 #: Sellers that are named.
@@ -80,6 +81,7 @@ _AGENTS = ("sellerwatch agents status", "GET /api/v1/user-agents/status", "/agen
 #: What helps with each kind: a command, a route, a page.
 ACTIONS: Mapping[AttentionKind, Sequence[tuple[str, str, str]]] = {
     AttentionKind.DISK_FULL: [("sellerwatch db status", "GET /actuator/health", "/settings")],
+    AttentionKind.UNSAFE_TO_EXPOSE: [("sellerwatch config check --deploy", "GET /api/v1/attention", "/settings")],
     AttentionKind.NO_WORKER: [("sellerwatch worker", "GET /actuator/health", "/settings")],
     AttentionKind.NO_SCHEDULER: [("sellerwatch scheduler", "GET /actuator/health", "/settings")],
     AttentionKind.RECEIVER_AWAY: [

@@ -1,16 +1,17 @@
-"""The registry of checks: everything about a running service that can be wrong, each looked at in one place.
+"""The registry of checks: everything about a service that can be wrong, each looked at in one place.
 
 A check returns findings, one for each cause; none while all is well. Attention and `status` show all findings, health
-those of the parts of the service. A finding may explain others: what is late because of an outage is not a second
-finding.
+those of the parts of the service, `config check --deploy` those of settings and files. A finding may explain others:
+what is late because of an outage is not a second finding.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Self
 
 from sellerwatch.agents.agent import AgentStatus
 from sellerwatch.agents.no_agent import open_circuits
@@ -20,8 +21,11 @@ from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.failure import Blame, Failure, FailureCode
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.outbox.message import OutboxKind
+from sellerwatch.reports import deploy_checks
+from sellerwatch.reports.deploy_checks import Deployment, UnsafeSetting
 from sellerwatch.reports.freshness import FreshnessState
 from sellerwatch.reports.service_state import ServiceState
+from sellerwatch.reports.severity import Severity
 
 #: Share of the tasks of a run that may fail.
 FAILED_SHARE = 0.05
@@ -29,15 +33,11 @@ FAILED_SHARE = 0.05
 LEAST_DISK = 50_000_000
 
 
-class Severity(StrEnum):
-    ERROR = "error"
-    WARNING = "warning"
-
-
 class AttentionKind(StrEnum):
     """What can need a person, worst first."""
 
     DISK_FULL = "disk_full"
+    UNSAFE_TO_EXPOSE = "unsafe_to_expose"
     NO_WORKER = "no_worker"
     NO_SCHEDULER = "no_scheduler"
     RECEIVER_AWAY = "receiver_away"
@@ -107,6 +107,20 @@ class Check:
     is_down: Callable[[ServiceState], bool] | None = None
     #: What health shows about the part, also while all is well.
     details: Callable[[ServiceState], Mapping[str, object]] = field(default=lambda _: {})
+    #: For what can be said without the database: from settings and files alone.
+    find_unsafe: Callable[[Deployment], Iterator[UnsafeSetting]] | None = None
+
+    @classmethod
+    def of_deployment(cls, looks_at: str, find_unsafe: Callable[[Deployment], Iterator[UnsafeSetting]]) -> Self:
+        """Return a check of settings and files. On a public address its errors need a person."""
+
+        def find(look: ServiceState) -> Iterator[Finding]:
+            deployment = look.check_context.deployment
+            if deployment is not None and deployment.is_public:
+                errors = [each for each in find_unsafe(deployment) if each.severity is Severity.ERROR]
+                yield from _some(AttentionKind.UNSAFE_TO_EXPOSE, len(errors))
+
+        return cls(looks_at, find, find_unsafe=find_unsafe)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +161,25 @@ def run_checks(look: ServiceState) -> list[Finding]:
             codes |= check.explains
             blames |= check.blames
         found += mine
-    return sorted(found, key=lambda each: (KINDS.index(each.kind), -each.count))
+    return sorted(_together(found), key=lambda each: (KINDS.index(each.kind), -each.count))
+
+
+def find_unsafe(deployment: Deployment) -> Sequence[UnsafeSetting]:
+    """Return what is unsafe to expose, errors first: what `config check --deploy` shows."""
+    checks = [check.find_unsafe for check in CHECKS if check.find_unsafe is not None]
+    found = [unsafe for find in checks for unsafe in find(deployment)]
+    return sorted(found, key=lambda each: each.severity is not Severity.ERROR)
+
+
+def _together(found: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield one finding for all of several checks that say the same without a cause."""
+    counts = Counter[AttentionKind]()
+    for each in found:
+        if each.cause is None and not each.seller_ids:
+            counts[each.kind] += each.count
+        else:
+            yield each
+    yield from (Finding(kind, count) for kind, count in counts.items())
 
 
 def _is_explained(finding: Finding, codes: set[FailureCode], blames: set[Blame]) -> bool:
@@ -460,4 +492,9 @@ CHECKS: Sequence[Check] = (
     ),
     Check("how fresh sellers are", _late),
     Check("blocked agents", _blocked),
+    Check.of_deployment("servers that are reached in plain text", deploy_checks.plaintext),
+    Check.of_deployment("secrets that can be guessed", deploy_checks.weak_secrets),
+    Check.of_deployment("the proxy in front", deploy_checks.front),
+    Check.of_deployment("files that others can read", deploy_checks.exposed_files),
+    Check.of_deployment("signatures of events", deploy_checks.unsigned),
 )

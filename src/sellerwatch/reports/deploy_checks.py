@@ -1,18 +1,19 @@
-"""The registry of what is unsafe to expose: what can be read of a deployment from its settings and files.
+"""What is unsafe to expose, as settings and files show it: the checks of the registry that need no database.
 
 Errors are what nobody should run within reach of others; warnings are for the rest. Each finding names its setting,
-what is wrong and how to mend it. `config check --deploy` shows all, and so does the log at a start on a public address.
+what is wrong and how to mend it. `config check --deploy` shows all, and so does the log at a start on a public address;
+there, errors need attention.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sellerwatch.kernel.wording import Problem
-from sellerwatch.reports.checks import Severity
+from sellerwatch.reports.severity import Severity
 
 #: A secret with less than this can be guessed by who has something that it signed.
 LEAST_BITS = 100
@@ -65,55 +66,42 @@ class Deployment:
 
 
 @dataclass(frozen=True)
-class DeployFinding:
+class UnsafeSetting:
+    """A setting that should be mended before others can reach the service."""
+
     severity: Severity
     setting: str
     problem: Problem
 
 
-def find_unsafe(deployment: Deployment) -> Sequence[DeployFinding]:
-    """Return what is unsafe to expose, errors first."""
-    found = [finding for check in DEPLOY_CHECKS for finding in check(deployment)]
-    return sorted(found, key=lambda finding: finding.severity is not Severity.ERROR)
-
-
-def _plaintext(deployment: Deployment) -> Iterator[DeployFinding]:
+def plaintext(deployment: Deployment) -> Iterator[UnsafeSetting]:
     for each in deployment.connections:
         if not each.is_encrypted and not each.is_here:
             problem = Problem(f"plaintext_{each.setting.lower()}", {"host": each.host})
-            yield DeployFinding(Severity.ERROR, each.setting, problem)
+            yield UnsafeSetting(Severity.ERROR, each.setting, problem)
 
 
-def _secrets(deployment: Deployment) -> Iterator[DeployFinding]:
+def weak_secrets(deployment: Deployment) -> Iterator[UnsafeSetting]:
     for each in deployment.secrets:
         if len(each.value) < SHORTEST_SECRET or each.bits < LEAST_BITS:
-            yield DeployFinding(
+            yield UnsafeSetting(
                 Severity.ERROR, each.setting, Problem("weak_secret", {"command": "openssl rand -base64 32"})
             )
 
 
-def _front(deployment: Deployment) -> Iterator[DeployFinding]:
+def front(deployment: Deployment) -> Iterator[UnsafeSetting]:
     if deployment.is_public and not deployment.has_trusted_proxies:
-        yield DeployFinding(Severity.ERROR, "TRUSTED_PROXIES", Problem("no_front"))
+        yield UnsafeSetting(Severity.ERROR, "TRUSTED_PROXIES", Problem("no_front"))
 
 
-def _files(deployment: Deployment) -> Iterator[DeployFinding]:
+def exposed_files(deployment: Deployment) -> Iterator[UnsafeSetting]:
     for each in deployment.files:
         if each.mode & _OTHERS:
             severity = Severity.ERROR if each.is_ours else Severity.WARNING
             problem = Problem("exposed_file", {"path": each.path, "mode": f"{each.mode:04o}"})
-            yield DeployFinding(severity, each.setting, problem)
+            yield UnsafeSetting(severity, each.setting, problem)
 
 
-def _unsigned(deployment: Deployment) -> Iterator[DeployFinding]:
+def unsigned(deployment: Deployment) -> Iterator[UnsafeSetting]:
     if deployment.is_receiver_unsigned:
-        yield DeployFinding(Severity.WARNING, "PRODUCT_SERVER_SECRET", Problem("unsigned"))
-
-
-DEPLOY_CHECKS: Sequence[Callable[[Deployment], Iterator[DeployFinding]]] = (
-    _plaintext,
-    _secrets,
-    _front,
-    _files,
-    _unsigned,
-)
+        yield UnsafeSetting(Severity.WARNING, "PRODUCT_SERVER_SECRET", Problem("unsigned"))

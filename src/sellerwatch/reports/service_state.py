@@ -20,6 +20,7 @@ from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.outbox.seller_circuit import SellerCircuit
 from sellerwatch.reports.dashboard import Needs, SellerTimes
+from sellerwatch.reports.deploy_checks import Deployment
 from sellerwatch.reports.freshness import SellerFreshness, causes_of, freshness_of
 from sellerwatch.reports.ports import ReportsTx
 from sellerwatch.reports.service_counts import ServiceHealth
@@ -49,6 +50,8 @@ class CheckContext:
     disk_left: int | None = None
     #: Messages in the queue's dead-letter box; None where there is none.
     dead_letters: int | None = None
+    #: What settings and files say to who wants to expose the service; None where nobody asks.
+    deployment: Deployment | None = None
 
 
 class ServiceState:

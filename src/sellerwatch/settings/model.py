@@ -19,6 +19,7 @@ from sellerwatch.settings.values import (
     Networks,
     Password,
     Positive,
+    ProxyAddress,
     Rate,
     RedisAddress,
     RequestPath,
@@ -102,6 +103,15 @@ class Settings(BaseModel):
     jwt_secret: LongSecret | None = Field(
         None,
         description="Signs API tokens; of several, separated by commas, the first; none: created beside the database.",
+    )
+    cookie_secret: LongSecret | None = Field(
+        None,
+        description="Signs cookies of the console; of several, separated by commas, the first; none: by JWT_SECRET.",
+    )
+    form_secret: LongSecret | None = Field(
+        None,
+        description="Signs form tokens of the console; of several, separated by commas, the first; none: by"
+        " JWT_SECRET.",
     )
     jwt_issuer: str = Field("sellerwatch", min_length=1, description="Issuer of API tokens.")
     jwt_audience: str = Field("sellerwatch", min_length=1, description="Audience of API tokens.")
@@ -236,6 +246,16 @@ class Settings(BaseModel):
     alert_webhook_url: SecretAddress | None = Field(
         None, description="Address for alerts (Slack's JSON); none: alerts go to the log."
     )
+    https_proxy: ProxyAddress | None = Field(
+        None,
+        description="Proxy for https:// addresses of marketplace, receiver and alerts, as"
+        " http://[user:password@]host:port; none: HTTPS_PROXY of the environment.",
+    )
+    no_proxy: str = Field(
+        "",
+        description="Hosts that are asked without the proxy, separated by commas, or * for all; none: NO_PROXY of the"
+        " environment.",
+    )
     run_deadline_seconds: Seconds = Field(86400, description="A run that takes longer fails.")
     timezone: Zone = Field("UTC", description="Time zone of days in statistics and of times in the console.")
     language: Literal["en", "ko"] = Field("en", description="Language of messages.")
@@ -267,10 +287,14 @@ SECRETS = frozenset(
         "product_server_secret",
         "token_keys",
         "jwt_secret",
+        "cookie_secret",
+        "form_secret",
         "internal_api_keys",
         "admin_password",
         # Anybody who knows such an address can post there.
         "alert_webhook_url",
+        # It may hold a password, also where it is not written as an address should be.
+        "https_proxy",
     }
 )
 #: Settings that can be given as the name of a file: the address of a server may hold a password.

@@ -176,7 +176,22 @@ def _secret_url(secret: SecretStr) -> SecretStr:
     return secret
 
 
+def _proxy(secret: SecretStr) -> SecretStr:
+    """Return the address of a proxy; one without a scheme is an http:// one, as other programs take it."""
+    given = secret.get_secret_value()
+    text = given if "://" in given else f"http://{given}"
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme == "http" and bool(parts.hostname) and parts.port != 0 and parts.path in ("", "/")
+    except ValueError:
+        usable = False
+    if not usable or not text.isascii() or not text.isprintable() or " " in text:
+        raise _problem("proxy_address")
+    return SecretStr(text)
+
+
 Address = Annotated[str, AfterValidator(_url)]
+ProxyAddress = Annotated[SecretStr, AfterValidator(_proxy)]
 SecretAddress = Annotated[SecretStr, AfterValidator(_secret_url)]
 BaseAddress = Annotated[str, AfterValidator(_base)]
 RequestPath = Annotated[str, AfterValidator(_path)]

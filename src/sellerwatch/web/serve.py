@@ -24,6 +24,7 @@ from sellerwatch.web.api.errors import refusal
 from sellerwatch.web.api.proxies import TrustedProxies
 from sellerwatch.web.api.request_guard import HEADERS
 from sellerwatch.web.connections import BoundedConnection, BoundedState, ConnectionCounts
+from sellerwatch.web.sessions import COOKIE_KEYS, DEVICE_KEYS, FORM_KEYS
 
 if TYPE_CHECKING:
     from sellerwatch.service.service import Service
@@ -51,11 +52,17 @@ class _Server(uvicorn.Server):
 
 
 def credentials_of(settings: Settings) -> Credentials:
+    own = {
+        COOKIE_KEYS: settings.cookie_secret,
+        DEVICE_KEYS: settings.cookie_secret,
+        FORM_KEYS: settings.form_secret,
+    }
     return Credentials(
         secret=jwt_secret(settings),
         issuer=settings.jwt_issuer,
         audience=settings.jwt_audience,
         api_keys=internal_api_keys(settings),
+        secret_for={purpose: secret.get_secret_value() for purpose, secret in own.items() if secret is not None},
     )
 
 

@@ -58,6 +58,7 @@ REVISIONS = (
     "0014",
     "0016",
     "0017",
+    "0018",
 )
 HEAD = REVISIONS[-1]
 NEXT = "0099"
@@ -340,6 +341,23 @@ def test_who_started_a_run_is_taken_over_from_the_audit_trail(migrated: Engine) 
         runs = contents(migrated)["crawling_schedule_executions"]
         assert {str(run["execution_id"]): run["started_by"] for run in runs if "started_by" in run} == {"1": "cli:민지"}
         downgrade(migrated, "0008")
+
+
+@pytest.mark.parametrize("on", ENGINES)
+def test_cookies_in_the_clear_are_forgotten_with_their_tokens_and_sealed_ones_on_the_way_down(migrated: Engine) -> None:
+    downgrade(migrated, "0017")
+    for is_up in (True, False):
+        fill(migrated)
+        with migrated.begin() as database:
+            database.exec_driver_sql("UPDATE user_agent_token SET is_active = 1, nid = 'a-nid', mustit_uid = 'a-uid'")
+            database.exec_driver_sql(
+                "UPDATE token_refresh_schedule SET token_id = (SELECT token_id FROM user_agent_token)"
+            )
+        upgrade(migrated, NOW) if is_up else downgrade(migrated, "0017")
+        after = contents(migrated)
+        (token,) = after["user_agent_token"]
+        assert (token["is_active"], after["token_refresh_schedule"]) == (False, [])
+        assert not {"nid", "mustit_uid"} & set(token)
 
 
 @pytest.mark.parametrize("on", ENGINES)

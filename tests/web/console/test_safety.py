@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from dataclasses import replace
 from datetime import timedelta
@@ -11,7 +13,7 @@ import pytest
 from fastapi.routing import APIRoute
 from sqlalchemy import Engine
 from tests.builders import NOW, SELLER, a_context
-from tests.web.api_world import UNKNOWN_ID
+from tests.web.api_world import ONE, UNKNOWN_ID
 
 from sellerwatch.access.commands import remove_user, set_role
 from sellerwatch.access.users import Role
@@ -20,6 +22,7 @@ from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.web.console.app import ROUTERS
 from sellerwatch.web.console.page_request import FLASH
+from sellerwatch.web.console.tables import Cell, Table
 from sellerwatch.web.sessions import COOKIE
 
 from .conftest import PASSWORD, Console
@@ -278,3 +281,25 @@ async def test_what_is_done_is_on_the_trail_under_the_persons_name(console: Cons
     assert "Agent #1 is available again" in seen.words
     seen = await console.admin.send("/agents/1/unblock", back="/agents/1")
     assert "must be BLOCKED" in seen.words
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\n", "\r", "＝", "＋", "－", "＠"])
+def test_no_cell_of_a_table_is_a_formula_in_a_spreadsheet(start: str) -> None:
+    text = f'{start}HYPERLINK("http://evil.test")'
+    said = Table("x", ["col.name"], [[Cell("text", text)]], "empty").csv(["name"])
+    assert list(csv.reader(io.StringIO(said, newline="")))[1] == [f"'{text}"]
+
+
+async def test_an_image_that_is_no_web_address_is_no_link(console: Console) -> None:
+    crawl = await console.world.crawl_world(products=1)
+    (item,) = crawl.items(ONE)
+    sold = crawl.world.product(item)
+    assert sold is not None
+    wicked = ("javascript:alert(1)", " javascript:alert(2)", "data:text/html,<script>", "//evil.test/x", "vbscript:x")
+    crawl.world.put(replace(sold, detail_images=(*wicked, "https://images.test/fine.jpg")))
+    await crawl.crawl(ONE)
+    await crawl.deliver_all()
+    page = (await console.viewer.see(f"/products/{item}")).text
+    assert 'href="https://images.test/fine.jpg" rel="noopener noreferrer"' in page
+    assert "javascript:alert(1)" in page
+    assert not re.search(r"""(?i)(?:href|src|action)=["']?\s*(?:javascript|data|vbscript|//)""", page)

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 import aiohttp
 from yarl import URL
 
+from sellerwatch.adapters.http.proxy import OutboundProxy, way_through
 from sellerwatch.adapters.http.signing import signature_header, signing_keys
 from sellerwatch.kernel.retry_after import retry_after
 from sellerwatch.outbox.ports import EventBody
@@ -37,10 +38,12 @@ class HttpReceiver:
         connect: float = 3.0,
         read: float = 5.0,
         longest_wait: timedelta = timedelta(days=1),
+        proxy: OutboundProxy | None = None,
     ) -> None:
         # The address as given: yarl would tidy its quoting.
         self._url = URL(url, encoded=url.isascii())
         self._keys = signing_keys(secrets)
+        self._through = way_through(proxy, url)
         self._connect = connect
         self._read = read
         self._longest_wait = longest_wait
@@ -53,6 +56,8 @@ class HttpReceiver:
             return Receipt.of_silence(f"no connection within {self._connect:g} s")
         except TimeoutError:
             return Receipt.of_silence(f"no answer within {self._read:g} s")
+        except aiohttp.ClientHttpProxyError as error:
+            return Receipt.of_silence(f"no connection: the proxy answered {error.status}")
         except aiohttp.ClientConnectorError as error:
             return Receipt.of_silence(f"no connection: {error}")
         except (aiohttp.ClientError, OSError) as error:
@@ -70,7 +75,7 @@ class HttpReceiver:
         # As a stream where it is large: aiohttp takes it in pieces only then.
         data = body if len(body) <= LARGE_BODY else io.BytesIO(body)
         async with self._opened().post(
-            self._url, data=data, headers=self._headers(message, body, now), allow_redirects=False
+            self._url, data=data, headers=self._headers(message, body, now), **self._through, allow_redirects=False
         ) as response:
             # The status decides: what happens to the rest of the answer changes nothing.
             beginning = b""

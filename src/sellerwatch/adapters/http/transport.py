@@ -24,6 +24,7 @@ from typing import Self, cast
 from urllib.parse import urlsplit
 
 from sellerwatch.adapters.http.http1 import Reader, ReceivedResponse, head_of, read_answer
+from sellerwatch.adapters.http.proxy import OutboundProxy
 from sellerwatch.marketplaces.ports import Reply, TransportFailed, TransportProblem
 
 LARGEST_BODY = 5_000_000
@@ -44,7 +45,7 @@ class HttpTransport:
 
     Waiting for a free slot counts against no time-out: it is our own doing, and the marketplace would be blamed for it.
     `read_seconds` bounds each pause of an answer and, with `connect_seconds`, the whole request, so that a slow drip
-    ends. Connecting means looking up the name, opening the connection, and TLS.
+    ends. Connecting means looking up the name, opening the connection, a proxy's tunnel, and TLS.
     """
 
     def __init__(
@@ -54,8 +55,10 @@ class HttpTransport:
         read_seconds: float = READ_SECONDS,
         largest_body: int = LARGEST_BODY,
         tls: ssl.SSLContext | None = None,
+        proxy: OutboundProxy | None = None,
     ) -> None:
         self._limit = limit
+        self._proxy = proxy
         self._connect_seconds = connect_seconds
         self._read_seconds = read_seconds
         self._largest_body = largest_body
@@ -144,7 +147,7 @@ class HttpTransport:
             raise _not_for_http()
         origin = self._origins.get(found[1])
         if origin is None:
-            origin = self._origins[found[1]] = _Origin.parse(found[1])
+            origin = self._origins[found[1]] = _Origin.parse(found[1], self._proxy)
         target = found[2].encode()
         return origin, target if target.startswith(b"/") else b"/" + target
 
@@ -164,16 +167,10 @@ class HttpTransport:
         self._refuse_when_closed()
         if len(self._open) >= self._limit and self._idle:
             self._idle.pop(0).give_up()  # of another host or identity: those for this one are all at work
-        tls = self._context() if origin.is_tls else None
+        connection = _HttpConnection(origin, head, self, loop)
         try:
             async with asyncio.timeout(self._connect_seconds):
-                _, connection = await loop.create_connection(
-                    lambda: _HttpConnection(origin, head, self, loop),
-                    origin.name,
-                    origin.port,
-                    ssl=tls,
-                    server_hostname=origin.name if tls else None,
-                )
+                await self._connect(connection, loop)
         except (OSError, ValueError, EOFError) as error:
             raise _mapped(error) from None
         if self._closed:
@@ -182,6 +179,17 @@ class HttpTransport:
         if self._timer is None:
             self._look_after(loop)
         return connection
+
+    async def _connect(self, connection: _HttpConnection, loop: asyncio.AbstractEventLoop) -> None:
+        origin = connection.origin
+        if not origin.is_tls:
+            await loop.create_connection(lambda: connection, origin.name, origin.port)
+        elif origin.proxy is None:
+            await loop.create_connection(
+                lambda: connection, origin.name, origin.port, ssl=self._context(), server_hostname=origin.name
+            )
+        else:
+            await origin.proxy.open_tunnel(loop, origin.name, origin.port, connection, self._context())
 
     def _refuse_when_closed(self) -> None:
         if self._closed:
@@ -225,15 +233,16 @@ class HttpTransport:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Origin:
-    """One server to connect to. `host` is its name in a request."""
+    """One server to connect to, perhaps through a proxy. `host` is its name in a request."""
 
     name: str
     port: int
     host: bytes
     is_tls: bool
+    proxy: OutboundProxy | None
 
     @classmethod
-    def parse(cls, url: str) -> _Origin:
+    def parse(cls, url: str, proxy: OutboundProxy | None) -> _Origin:
         try:
             parts = urlsplit(url)
             name, port, is_tls = parts.hostname or "", parts.port, parts.scheme == "https"
@@ -244,7 +253,8 @@ class _Origin:
             raise _not_for_http()
         usual = 443 if is_tls else 80
         host = ascii_name if port in (None, usual) else b"%b:%d" % (ascii_name, port)
-        return cls(ascii_name.decode().strip("[]"), port or usual, host, is_tls)
+        used = proxy if proxy is not None and proxy.is_for(url) else None
+        return cls(ascii_name.decode().strip("[]"), port or usual, host, is_tls, used)
 
 
 class _HttpConnection(asyncio.Protocol):
@@ -301,7 +311,8 @@ class _HttpConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if exc is not None:
             self._end(_mapped_loss(exc))
-        self._read(b"")
+        if self._reader is not None:
+            self._read(b"")
         self._owner.lost(self)
 
     def _read(self, data: bytes) -> None:

@@ -6,6 +6,7 @@ import logging
 
 import aiohttp
 
+from sellerwatch.adapters.http.proxy import OutboundProxy, way_through
 from sellerwatch.oversight.alerts import Alert, LogAlerts
 
 log = logging.getLogger(__name__)
@@ -16,8 +17,9 @@ SECONDS = 5.0
 class WebhookAlerts:
     """Posts `{"text": ...}` and logs the alert as well, so that it is not lost when the webhook is down."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, proxy: OutboundProxy | None = None) -> None:
         self._url = url
+        self._through = way_through(proxy, url)
         self._log = LogAlerts()
 
     async def send(self, alert: Alert) -> None:
@@ -28,7 +30,7 @@ class WebhookAlerts:
             # A redirect would carry the alert to an address that was not configured.
             async with (
                 aiohttp.ClientSession(timeout=timeout) as session,
-                session.post(self._url, json=body, allow_redirects=False) as answer,
+                session.post(self._url, json=body, **self._through, allow_redirects=False) as answer,
             ):
                 if answer.status >= 300:
                     log.warning("the alert webhook refused", extra={"status": answer.status})

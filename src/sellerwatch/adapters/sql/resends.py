@@ -20,8 +20,9 @@ from sellerwatch.outbox.resend import Resend, ResendAnswer, ResendChoice, Resend
 CHOICE = ("seller_id", "event_type", "item_no", "since", "until")
 RESEND = Columns[Resend](
     "resends",
-    same="resend_id status total last_row after_row accepted refused failed failures accepted_at not_before problem"
+    same="resend_id status total last_row after_row accepted refused failed failures not_before problem"
     " requested_by created_at ended_at ended_by",
+    named={"accepted_at": "answered_at"},
     other={
         "outbox_ids": lambda resend: orjson.dumps(resend.choice.outbox_ids).decode(),
         **{name: attrgetter(f"choice.{name}") for name in CHOICE},

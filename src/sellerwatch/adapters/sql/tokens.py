@@ -1,4 +1,4 @@
-"""Tokens and their renewal in SQL. Tokens are only ever stored encrypted."""
+"""Tokens and their renewal in SQL. Tokens and their cookies are only ever stored encrypted."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ FROM user_agent_token t JOIN user_agent_pool a ON a.agent_id = t.agent_id WHERE 
 """
 
 RESEAL = """
-UPDATE user_agent_token SET token_value = :sealed, key_id = :key_id, token_fingerprint = :fingerprint
+UPDATE user_agent_token SET token_value = :sealed, key_id = :key_id, token_fingerprint = :fingerprint, nid = :nid,
+    mustit_uid = :mustit_uid
 WHERE token_id = :token_row
 """
 
@@ -132,5 +133,7 @@ class SqlTokens(Repository):
                 "sealed": token.sealed,
                 "key_id": token.key_id,
                 "fingerprint": bytes.fromhex(token.fingerprint),
+                "nid": token.nid,
+                "mustit_uid": token.mustit_uid,
             },
         )

@@ -27,7 +27,8 @@ from sellerwatch.marketplaces.ports import ListPage, Reply, Transport, Transport
 
 TOKEN, NID, UID = "token", "nid", "mustit_uid"
 SHORTEST_TOKEN = 5
-LONGEST_COOKIE = 255
+#: In bytes: encrypted, it fits into a column of 255 characters.
+LONGEST_COOKIE = 160
 MOST_REDIRECTS = 5
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
@@ -62,7 +63,7 @@ class MustitMarketplace:
         self,
         transport: Transport,
         base_url: str,
-        open_token: Callable[[Identity], str],
+        open_token: Callable[[Identity], Session],
         urls: Urls | None = None,
         headers: RequestHeaders | None = None,
         longest_wait: timedelta = timedelta(days=1),
@@ -150,16 +151,18 @@ class MustitMarketplace:
 
     def _headers_of(self, identity: Identity) -> Mapping[str, str]:
         token = identity.token
-        made_for = (identity.user_agent, token.key_id, token.fingerprint, token.nid, token.mustit_uid)
+        made_for = (identity.user_agent, token.sealed)
         kept = self._headers.get(identity.user_agent_id)
         if kept is not None and kept[0] == made_for:
             return kept[1]
+        session = self._open_token(identity)
         headers = {
             "User-Agent": self._named(identity.user_agent),
             **self._sent.api,
-            self._sent.token_name: self._sent.token_form.replace("{token}", self._open_token(identity)),
+            self._sent.token_name: self._sent.token_form.replace("{token}", session.token),
         }
-        cookie = "; ".join(f"{name}={value}" for name, value in ((NID, token.nid), (UID, token.mustit_uid)) if value)
+        given = ((NID, session.nid), (UID, session.mustit_uid))
+        cookie = "; ".join(f"{name}={value}" for name, value in given if value)
         if cookie:
             headers["Cookie"] = cookie
         if kept is None and len(self._headers) >= _AGENTS_REMEMBERED:
@@ -196,7 +199,7 @@ def _session(reply: Reply, cookies: Mapping[str, Cookie]) -> Session | Answer:
 def _short(cookies: Mapping[str, Cookie], name: str) -> str:
     """Return the value, or nothing when it is longer than what is stored of it: half a cookie would be worse."""
     cookie = cookies.get(name)
-    return cookie.value if cookie is not None and len(cookie.value) <= LONGEST_COOKIE else ""
+    return cookie.value if cookie is not None and len(cookie.value.encode()) <= LONGEST_COOKIE else ""
 
 
 def _redirected(url: str, reply: Reply) -> str | None:

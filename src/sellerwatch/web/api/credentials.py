@@ -2,14 +2,15 @@
 
 The algorithm is pinned, so a token cannot choose how it is checked. Times are checked against the clock the service
 goes by, not the library's own. JWT_SECRET signs API tokens itself, because other programs may sign them too; what only
-this program signs (cookies, forms, known devices) has keys derived from it, so that none is good for another purpose.
+this program signs (cookies, forms, known devices) has keys derived from it, or from secrets of their own: none is good
+for another purpose.
 """
 
 from __future__ import annotations
 
 import hmac
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
@@ -92,24 +93,28 @@ class Caller:
 @dataclass(frozen=True, repr=False)
 class Credentials:
     """What is accepted. `secret` is one or several, separated by commas: the first signs, all are accepted, so that a
-    secret can be replaced while tokens of the old one are in use. The secrets never show."""
+    secret can be replaced while tokens of the old one are in use. A purpose may have secrets of its own in
+    `secret_for`, which are replaced by themselves. The secrets never show."""
 
     secret: str
     issuer: str
     audience: str
     api_keys: Sequence[str] = ()
+    secret_for: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"Credentials({self.issuer!r}, {self.audience!r}, hidden)"
 
     @cached_property
     def _secrets(self) -> tuple[bytes, ...]:
-        return tuple(secret.encode() for secret in secrets_of(self.secret))
+        return _encoded(self.secret)
 
     def keys_for(self, purpose: str) -> tuple[bytes, ...]:
         """Return the keys of one purpose, the one that signs first."""
         label = f"sellerwatch {purpose} v1".encode()
-        return tuple(hmac.digest(secret, label, "sha256") for secret in self._secrets)
+        given = self.secret_for.get(purpose)
+        used = self._secrets if given is None else _encoded(given)
+        return tuple(hmac.digest(secret, label, "sha256") for secret in used)
 
     def issue(
         self,
@@ -163,9 +168,13 @@ class Credentials:
 
 
 def secrets_of(setting: str) -> tuple[str, ...]:
-    """Return the secrets of JWT_SECRET. A comma in a single secret is part of it: no part is then long enough."""
+    """Return the secrets of a setting. A comma in a single secret is part of it: no part is then long enough."""
     parts = tuple(part.strip() for part in setting.split(","))
     return parts if all(len(part) >= SHORTEST_SECRET for part in parts) else (setting,)
+
+
+def _encoded(setting: str) -> tuple[bytes, ...]:
+    return tuple(secret.encode() for secret in secrets_of(setting))
 
 
 def verified(token: str, keys: Sequence[bytes], audience: str, issuer: str, required: Sequence[str]) -> dict[str, Any]:

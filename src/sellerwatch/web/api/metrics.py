@@ -83,7 +83,7 @@ class Monitor(Collector):
 def _tables(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     t = snapshot.counts
     yield _gauge("tasks", "Tasks by type and state.", ("type", "status"), t.tasks)
-    yield _gauge("executions", "Runs by state.", ("status",), t.executions)
+    yield _gauge("executions", "Runs by state, refreshes of single products included.", ("status",), t.executions)
     yield _gauge("sellers", "Sellers by state.", ("status",), t.sellers)
     yield _gauge("products", "Products by state.", ("state",), t.products)
     yield _gauge("outbox_messages", "Messages by outbox and state.", ("outbox", "status"), t.outbox)

@@ -142,7 +142,7 @@ async def pause_outbox(session: AdminSession, body: PauseBody, dry_run: DryRun =
 
 @router.post("/resume", responses=refusals(409))
 async def resume_outbox(session: AdminSession, body: ResumeBody, dry_run: DryRun = False) -> ChannelView:
-    """Send again after a pause. Where the circuit is open, one message is sent at once as a probe."""
+    """Send again after a pause. Where the circuit of the receiver or of a seller is open, probes are sent at once."""
     return await session.run(commands.resume, body.kind, dry_run)
 
 

@@ -6,8 +6,8 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from sellerwatch.agents.marketplace_status import EndpointView
-from sellerwatch.reports.checks import Severity
 from sellerwatch.reports.overview import BlameCountView, SellerFreshnessView, service_status
+from sellerwatch.reports.severity import Severity
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Viewer
 from sellerwatch.web.console.rendering import PageRoute, show

@@ -390,9 +390,7 @@ async def _down(request: Request) -> Response:
         findings: list[PartHealth] = await find_all(visit.parts)
     except Unauthenticated:
         findings = []
-    response = show(visit, "down.html", status=503, findings=findings)
-    response.headers["retry-after"] = "5"
-    return response
+    return show(visit, "down.html", status=503, findings=findings)
 
 
 async def _refused(request: Request, error: SellerwatchError) -> Response:

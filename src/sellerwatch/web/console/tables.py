@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from sellerwatch.kernel.clock import stamp
+from sellerwatch.kernel.untrusted_text import without_formula
 
 T = TypeVar("T")
 #: Cells by the names of their columns: the title of `seller` is the text `col.seller`.
@@ -19,7 +20,6 @@ Columns = Mapping[str, Callable[[T], "Cell"]]
 Sentence = tuple[str, Mapping[str, object]]
 
 #: A spreadsheet takes a text that begins so for a formula, and would run it.
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 #: How a state looks; the word beside the colour says the same.
 TONES = {
@@ -144,7 +144,7 @@ def _plain(cell: Cell) -> str | int | float:
     if isinstance(value, bool | int | float):
         return value
     shown = f"{value} {cell.more}" if cell.kind == "said" and cell.more else str(value)
-    return f"'{shown}" if shown.startswith(FORMULA) else shown
+    return without_formula(shown)
 
 
 @dataclass(frozen=True)
