@@ -47,7 +47,7 @@ from sellerwatch.marketplaces.mustit.cookies import LONGEST_LIFETIME, read_cooki
 from sellerwatch.marketplaces.mustit.fields import unknown_fields
 from sellerwatch.marketplaces.ports import ListPage, Reply, TransportFailed
 from sellerwatch.marketplaces.robots import Robots, RobotsForbid
-from sellerwatch.reports.deploy_checks import find_unsafe
+from sellerwatch.reports.checks import find_unsafe
 from sellerwatch.settings.faults import InvalidSettings, warnings
 from sellerwatch.settings.load import load
 from sellerwatch.settings.model import IN_FILES, SECRETS, Settings, shown_value
@@ -225,8 +225,8 @@ def _environment(data: bytes, folder: Path) -> tuple[dict[str, str], list[str]]:
     if toml:
         (folder / "toml").write_bytes(toml)
         environment["SELLERWATCH_CONFIG"] = str(folder / "toml")
-    plain = [value for name, value in environment.items() if name.removeprefix("SELLERWATCH_").lower() not in SECRETS]
-    others = [*environment, *plain]
+    others = list(environment)
+    others += [value for name, value in environment.items() if name.removeprefix("SELLERWATCH_").lower() not in SECRETS]
     return environment, [secret for secret in secrets if not any(secret in other for other in others)]
 
 

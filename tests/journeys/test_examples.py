@@ -17,8 +17,8 @@ from tests.servers import MariaDb, Redis, Server, running
 from sellerwatch.adapters.redis.server import RedisServer, RedisUnavailable
 from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.compose.deployment import deployment_of
-from sellerwatch.reports.checks import Severity
-from sellerwatch.reports.deploy_checks import find_unsafe
+from sellerwatch.reports.checks import find_unsafe
+from sellerwatch.reports.severity import Severity
 from sellerwatch.settings.load import load
 
 ROOT = Path(__file__).parents[2]

@@ -66,7 +66,7 @@ def tuned(settings: Settings, overrides: Mapping[str, str]) -> Settings:
 
 
 def _ours(environment: Mapping[str, str], faults: list[Fault]) -> dict[str, str]:
-    """Return the variables that are read. What is not UTF-8 is a fault: no message could quote it, no driver send it."""
+    """Return the variables that are read. What is not UTF-8 is a fault: no message could quote it, no driver send."""
     ours = {}
     for name, value in environment.items():
         # An empty variable is how shells and compose files say "not set".
