@@ -8,7 +8,7 @@ export UV_PYTHON_DOWNLOADS := never
 PY := .venv/bin/python
 JOBS ?= 2
 
-.PHONY: help setup servers test lint demo mutants bench soak docs pictures sbom lock clean
+.PHONY: help setup servers test coverage lint demo mutants bench soak docs pictures sbom lock clean
 
 help: ## This list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -31,6 +31,9 @@ servers: setup ## MariaDB, Redis, a browser and Node.js, for the tests
 
 test: servers ## Gates and all tests, as CI runs them
 	@$(PY) scripts/run_tests.py --jobs $(JOBS)
+
+coverage: servers ## Which lines of the features their tests reach; at least 90 %
+	@$(PY) scripts/run_tests.py --jobs $(JOBS) --only coverage
 
 lint: setup ## The gates alone: format, ruff, types, imports, security, generated files
 	@$(PY) scripts/run_tests.py --only gates
@@ -55,7 +58,7 @@ demo: setup ## The whole product on loopback, embedded (DEMO_ARGS="--once --json
 soak: .venv/.soak ## What runs for long: fuzzing, ten minutes for each target (SOAK_ARGS="fuzz --minutes 1")
 	@$(PY) scripts/soak.py $(SOAK_ARGS)
 
-bench: setup .bench/.ready ## Measurements, side by side (BENCH_ARGS="growth")
+bench: setup .bench/.ready ## Measurements, side by side, 45 minutes (BENCH_ARGS="contest")
 	@$(PY) benchmarks/run.py $(BENCH_ARGS)
 
 docs: setup ## Write the generated pages anew

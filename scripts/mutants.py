@@ -1,13 +1,18 @@
 """Mutation testing of the features: change one thing in the source, and see whether a test notices.
 
     python scripts/mutants.py                 the named mutants, then 300 drawn by seed
-    python scripts/mutants.py --draw 50 --seed 7 --jobs 1
+    python scripts/mutants.py --draw 50 --seed 7
+    python scripts/mutants.py --reuse --number 17 204     these of the 300 again
+    python scripts/mutants.py --record tests/agents/test_new.py --number 17     the same, with new tests
     python scripts/mutants.py --named         the named ones alone
 
-One run of the feature tests records which test reaches which line. A mutant is then run against the tests that reach
-its line, the shortest first, until one fails. A mutant that no test notices is a survivor: it needs a test, or a reason
-in `scripts/surviving_mutants.toml`. Nothing on disk is changed: a process is forked for each mutant, and loads the
-mutated module from memory. Tests that need a server are left out.
+One run of the feature tests (those of the stage `features`) records which test reaches which line. A mutant is then run
+against the tests that reach its line, the shortest first, until one fails. A mutant that no test notices is a survivor:
+it needs a test, or a reason in `scripts/surviving_mutants.toml`. Tests that need a server are left out.
+
+Nothing on disk is changed. A process is forked for each mutant from one that has loaded all modules and tests, and
+replaces the code of the functions that the mutant changes; that costs a tenth of a second and the tests. One that
+changes what is run while modules are loaded is run in a process that loads the package anew.
 """
 
 from __future__ import annotations
@@ -15,47 +20,56 @@ from __future__ import annotations
 import argparse
 import ast
 import copy
+import gc
 import json
 import os
 import random
-import resource
 import signal
 import sys
 import time
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
+from inspect import CO_OPTIMIZED
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src/sellerwatch"
 FEATURES = ("agents", "catalog", "crawling", "outbox", "schedules")
-#: The tests of the features, and those that walk them from state to state; all of them run in this process.
-TESTS = ("agents", "catalog", "crawling", "machines", "outbox", "pool", "schedules")
+#: The tests of the features: those that scripts/run_tests.py has as such, the command line's, and the whole service on
+#: virtual time. All run in one process.
+TESTS = tuple(
+    f"tests/{name}"
+    for name in (
+        *("agents", "catalog", "cli", "crawling", "kernel", "machines", "marketplaces", "outbox", "oversight", "pool"),
+        *("reports", "schedules", "sellers", "simulation", "texts", "web"),
+    )
+)
 LEFT_OUT = "not mariadb and not processes"
 WORK = ROOT / ".mutants"
+FOLDERS = WORK / "folders"
+RECORDED, PATCHED = WORK / "recorded.json", WORK / "patched.json"
 REASONS = ROOT / "scripts/surviving_mutants.toml"
 #: The share of mutants that tests have to notice.
 FLOOR = 0.85
-#: Seconds of CPU after which the tests of one mutant are ended: it runs for ever, which is noticed too. However busy
-#: the machine is, a mutant does not count as noticed because of it.
-LIMIT_CPU = 300
-#: The same for one that waits; pytest-timeout ends each of its tests before.
-LIMIT = 7200
-#: Tests that one mutant is run against, at most.
-MOST_TESTS = 150
+#: A test that takes this many seconds of CPU and so many times what it takes without a mutant runs for ever, which is
+#: noticed too. However busy the machine is, a mutant does not count as noticed because of it.
+LEAST_CPU, TIMES_CPU = 5, 10
+#: The same for one that waits for ever, in seconds of the clock. Nearly all tests run on virtual time.
+LIMIT_WAITING = 120
+#: Seconds of CPU for the tests of one mutant, as long as none fails.
+MOST_CPU = 20
 
 #: Loaded once, before a process is forked for each mutant; nothing of ours.
 PRELOADED = ("sqlalchemy", "orjson", "zstandard", "pydantic", "cryptography.hazmat.primitives.ciphers.aead")
 
-KILLED, SURVIVED, TIMED_OUT = 1, 0, 2
+KILLED, SURVIVED, ENDLESS = 1, 0, 2
 
 
 @dataclass(frozen=True)
@@ -69,6 +83,10 @@ class Mutant:
     #: The number of the site in its file, and of the change at that site.
     site: int = -1
     variant: int = 0
+    #: The function or class it is in, the lines of its statement, and its place among those drawn.
+    within: str = ""
+    statement: range = range(0)
+    number: int = 0
     #: Tests of a named mutant, and why it matters.
     tests: tuple[str, ...] = ()
     why: str = ""
@@ -80,7 +98,7 @@ class Mutant:
     @property
     def key(self) -> str:
         """Without the line, so that it stays when lines move."""
-        return f"{self.path}: {self.before} -> {self.after}"
+        return f"{self.path} {self.within}: {self.before} -> {self.after}"
 
 
 NAMED = (
@@ -281,13 +299,27 @@ def _is_protocol(node: ast.AST) -> bool:
 
 def mutants_of(path: Path) -> list[Mutant]:
     """Return every mutant of a file."""
-    found = []
-    for number, node in enumerate(sites(ast.parse(path.read_text("utf-8")))):
+    found, tree = [], ast.parse(path.read_text("utf-8"))
+    statements = [_header(each) for each in ast.walk(tree) if isinstance(each, ast.stmt)]
+    # A walk comes to what is around before it comes to what is inside.
+    named = [each for each in ast.walk(tree) if isinstance(each, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)]
+    for number, node in enumerate(sites(tree)):
         for variant, changed in enumerate(CHANGES[type(node)](node)):
             before, after = _shown(node), _shown(changed)
             line: int = getattr(node, "lineno", 0)
-            found.append(Mutant(str(path.relative_to(PACKAGE)), line, before, after, number, variant))
+            around = min((each for each in statements if line in each), key=len, default=range(line, line + 1))
+            within = ".".join(each.name for each in named if each.lineno <= line <= (each.end_lineno or 0))
+            name = str(path.relative_to(PACKAGE))
+            found.append(Mutant(name, line, before, after, number, variant, within=within, statement=around))
     return found
+
+
+def _header(statement: ast.stmt) -> range:
+    """Return the lines of a statement, without those of the statements in it."""
+    body = getattr(statement, "body", None)
+    return range(
+        statement.lineno, max(body[0].lineno, statement.lineno + 1) if body else (statement.end_lineno or 0) + 1
+    )
 
 
 def _shown(node: ast.AST) -> str:
@@ -317,6 +349,123 @@ def mutated(mutant: Mutant) -> ast.Module | str:
 # How it is run
 
 
+def _pytest(arguments: Sequence[str], plugins: Sequence[object] = ()) -> int:
+    import pytest  # noqa: PLC0415 - in the forked process
+
+    off = [word for name in ("cacheprovider", "xdist", "cov") for word in ("-p", f"no:{name}")]
+    options = ["addopts=--import-mode=importlib", "tmp_path_retention_policy=none", f"timeout={LIMIT_WAITING}"]
+    given = [
+        "-q",
+        "-x",
+        "-s",
+        f"--basetemp={FOLDERS}",
+        *off,
+        *(word for option in options for word in ("-o", option)),
+        "-k",
+        LEFT_OUT,
+    ]
+    return int(pytest.main([*given, *arguments], plugins=[_NoShrinking(), *plugins]))
+
+
+class _NoShrinking:
+    """Takes from Hypothesis what costs time and makes two runs differ: one failing example is enough."""
+
+    def pytest_sessionstart(self) -> None:
+        import hypothesis  # noqa: PLC0415 - in the forked process
+
+        phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
+        settings = hypothesis.settings
+        settings.register_profile("mutants", settings.default, phases=phases, derandomize=True, database=None)
+        settings.load_profile("mutants")
+
+
+def _forked(work: Callable[[], int], output: Path | None = None) -> int:
+    """Do this in a process of its own; return its exit code, or ENDLESS where it ran out of CPU time."""
+    sys.stdout.flush()
+    child = os.fork()
+    if child:
+        _, status = os.waitpid(child, 0)
+        code = os.waitstatus_to_exitcode(status)
+        return ENDLESS if code < 0 else code
+    if output:
+        log = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+    try:
+        code = work()
+        sys.stdout.flush()
+        os._exit(code)
+    except BaseException as error:
+        print(repr(error), flush=True)
+        os._exit(KILLED)
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Which tests reach which line, and the CPU seconds each test takes."""
+
+    seconds: Mapping[str, float]
+    reached: Mapping[str, Mapping[str, Sequence[str]]]
+
+    def tests(self, mutant: Mutant) -> list[str]:
+        """Return the tests of a mutant, the shortest first. What runs as a module is loaded is reached by all tests of
+        its file."""
+        lines = self.reached.get(mutant.path, {})
+        found = {test for line in mutant.statement for test in lines.get(str(line), ())}
+        if not found and not changed_functions(mutant):
+            found = {test for tests in lines.values() for test in tests}
+        if not found and not lines:
+            # Nothing of this file is run but what makes its classes: any test of the feature may notice.
+            feature = mutant.path.partition("/")[0]
+            files = (each for path, each in self.reached.items() if path.startswith(f"{feature}/"))
+            found = {test for each in files for tests in each.values() for test in tests}
+        return sorted(found, key=lambda test: (self.seconds.get(test, 0.0), test))
+
+    def affordable(self, mutant: Mutant) -> list[str]:
+        """Return the shortest of its tests, as many as fit into MOST_CPU."""
+        chosen: list[str] = []
+        spent = 0.0
+        for test in self.tests(mutant):
+            spent += self.seconds.get(test, 0.0)
+            if chosen and spent > MOST_CPU:
+                break
+            chosen.append(test)
+        return chosen
+
+
+class _Recorder:
+    """Notes which lines each test reaches, and how much CPU time it takes."""
+
+    def __init__(self, known: Reach) -> None:
+        import coverage  # noqa: PLC0415 - in the forked process
+
+        self._known = known
+
+        watched = [f"{PACKAGE / feature}/*" for feature in FEATURES]
+        self._coverage = coverage.Coverage(data_file=None, config_file=False, include=watched, messages=False)
+        self._seconds: dict[str, float] = {}
+
+    def pytest_sessionstart(self) -> None:
+        self._coverage.start()
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self._coverage.switch_context(nodeid)
+        self._seconds[nodeid] = -time.process_time()
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        self._seconds[nodeid] += time.process_time()
+
+    def pytest_sessionfinish(self) -> None:
+        self._coverage.stop()
+        data = self._coverage.get_data()
+        reached = {path: dict(lines) for path, lines in self._known.reached.items()}
+        for file in data.measured_files():
+            lines = reached.setdefault(str(Path(file).relative_to(PACKAGE)), {})
+            for line, tests in data.contexts_by_lineno(file).items():
+                lines[str(line)] = sorted({*lines.get(str(line), ()), *filter(None, tests)})
+        RECORDED.write_text(json.dumps({"seconds": {**self._known.seconds, **self._seconds}, "reached": reached}))
+
+
 class _Loader(SourceFileLoader):
     def __init__(self, name: str, path: str, module: ast.Module | str) -> None:
         super().__init__(name, path)
@@ -341,127 +490,128 @@ class _Finder(MetaPathFinder):
         return spec_from_file_location(fullname, self._path, loader=_Loader(fullname, self._path, self._module))
 
 
-def _pytest(arguments: Sequence[str], plugins: Sequence[object] = ()) -> int:
-    import pytest  # noqa: PLC0415 - in the forked process
-
-    off = [word for name in ("cacheprovider", "xdist", "cov") for word in ("-p", f"no:{name}")]
-    given = ["-q", "-x", "-o", "addopts=--import-mode=importlib", *off, "-k", LEFT_OUT]
-    return int(pytest.main([*given, *arguments], plugins=list(plugins)))
-
-
-@dataclass(frozen=True)
-class _Work:
-    """Something to do in a process of its own, which is ended after `limit` seconds."""
-
-    run: Callable[[], int]
-    limit: float
-    output: Path
-
-
-def _forked(works: Sequence[_Work], jobs: int, ended: Callable[[int, int], None]) -> None:
-    """Run so many at a time; `ended` is called with the number of a piece of work and its exit code, or TIMED_OUT."""
-    waiting, going = list(enumerate(works)), dict[int, tuple[int, float]]()
-    while waiting or going:
-        while waiting and len(going) < jobs:
-            number, work = waiting.pop(0)
-            going[_begin(work)] = (number, time.monotonic() + work.limit)
-        time.sleep(0.02)
-        for child, (number, until) in list(going.items()):
-            done, status = os.waitpid(child, os.WNOHANG)
-            if not done and time.monotonic() < until:
-                continue
-            if not done:
-                os.killpg(child, signal.SIGKILL)
-                os.waitpid(child, 0)
-            del going[child]
-            code = os.waitstatus_to_exitcode(status) if done else TIMED_OUT
-            # Ended by a signal: it was out of CPU time.
-            ended(number, TIMED_OUT if code < 0 else code)
-
-
-def _begin(work: _Work) -> int:
-    sys.stdout.flush()
-    child = os.fork()
-    if child:
-        return child
-    os.setsid()
-    log = os.open(work.output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    try:
-        code = work.run()
-        sys.stdout.flush()
-        os._exit(code)
-    except BaseException as error:
-        print(repr(error), flush=True)
-        os._exit(KILLED)
-
-
-def _on_mutant(mutant: Mutant, tests: Sequence[str], output: Path) -> _Work:
-    """Run the tests against a mutant: KILLED where one fails, else SURVIVED."""
+def reloaded(mutant: Mutant, tests: Sequence[str], seconds: Mapping[str, float]) -> int:
+    """Run the tests in a process that loads the package with the mutant in it. Costs some seconds, is always right."""
+    if not tests:
+        return SURVIVED
 
     def run() -> int:
-        resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_CPU, LIMIT_CPU))
         sys.meta_path.insert(0, _Finder(mutant))
-        return KILLED if _pytest(tests) else SURVIVED
+        return KILLED if _pytest(tests, [_CpuLimit(seconds)]) else SURVIVED
 
-    return _Work(run, LIMIT, output)
+    return _forked(run, WORK / f"{mutant.number}.reloaded.log")
 
 
-class _Recorder:
-    """Notes which lines each test reaches, and how long it takes."""
+class _CpuLimit:
+    """Ends this process when a test takes many times the CPU time that it takes without a mutant: it runs for ever. A
+    busy machine does not change that."""
 
-    def __init__(self, coverage: Any) -> None:
-        self._coverage = coverage
-        self.seconds: dict[str, float] = {}
+    def __init__(self, seconds: Mapping[str, float]) -> None:
+        self._seconds = seconds
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        self._coverage.switch_context(nodeid)
-
-    def pytest_runtest_logreport(self, report: Any) -> None:
-        self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
+        signal.setitimer(signal.ITIMER_PROF, LEAST_CPU + TIMES_CPU * self._seconds.get(nodeid, 1.0))
 
 
-def record(folder: str) -> int:
-    """Run the tests of a folder and write down what each reaches."""
-    import coverage  # noqa: PLC0415 - in the forked process
+def changed_functions(mutant: Mutant) -> list[tuple[CodeType, CodeType]]:
+    """Return the functions and methods that a mutant changes, before and after; none if it changes what a module or a
+    class does while it is loaded."""
+    path = str(PACKAGE / mutant.path)
+    source = (PACKAGE / mutant.path).read_text("utf-8")
+    found: list[tuple[CodeType, CodeType]] = []
 
-    watched = [str(PACKAGE / feature) for feature in FEATURES]
-    cover = coverage.Coverage(data_file=None, include=[f"{each}/*" for each in watched], messages=False)
-    recorder = _Recorder(cover)
-    cover.start()
-    failed = _pytest([f"tests/{folder}"], [recorder])
-    cover.stop()
-    data = cover.get_data()
-    reached: dict[str, dict[str, list[str]]] = {}
-    for file in data.measured_files():
-        by_line = data.contexts_by_lineno(file)
-        name = str(Path(file).relative_to(PACKAGE))
-        reached[name] = {str(line): sorted(filter(None, tests)) for line, tests in by_line.items()}
-    found = {"seconds": recorder.seconds, "reached": reached}
-    (WORK / f"{folder}.json").write_text(json.dumps(found))
-    return 1 if failed else 0
+    def compare(old: CodeType, new: CodeType) -> bool:
+        """Whether these differ in functions alone."""
+        olds, news = ([each for each in code.co_consts if isinstance(each, CodeType)] for code in (old, new))
+        if len(olds) != len(news) or _without_functions(old) != _without_functions(new):
+            return False
+        for one, other in zip(olds, news, strict=True):
+            if one == other:
+                continue
+            if one.co_flags & CO_OPTIMIZED and one.co_name not in (
+                "<listcomp>",
+                "<setcomp>",
+                "<dictcomp>",
+                "<genexpr>",
+            ):
+                found.append((one, other))
+            elif not compare(one, other):
+                return False
+        return True
+
+    before, after = (compile(code, path, "exec", dont_inherit=True) for code in (source, mutated(mutant)))
+    return found if compare(before, after) else []
 
 
-class Reach:
-    """Which tests reach a line, the shortest first. What runs as a module is loaded is reached by all tests of it."""
+def _without_functions(code: CodeType) -> tuple[object, ...]:
+    return code.co_code, code.co_names, tuple(repr(each) for each in code.co_consts if not isinstance(each, CodeType))
 
-    def __init__(self, folders: Sequence[str]) -> None:
-        self._seconds: dict[str, float] = {}
-        self._tests: dict[tuple[str, int], set[str]] = {}
-        self._of_file: dict[str, set[str]] = {}
-        for folder in folders:
-            found = json.loads((WORK / f"{folder}.json").read_text())
-            self._seconds |= found["seconds"]
-            for path, lines in found["reached"].items():
-                for line, tests in lines.items():
-                    self._tests.setdefault((path, int(line)), set()).update(tests)
-                    self._of_file.setdefault(path, set()).update(tests)
 
-    def tests(self, mutant: Mutant) -> list[str]:
-        of_line = self._tests.get((mutant.path, mutant.line))
-        found = of_line or (self._of_file.get(mutant.path, set()) if of_line is not None else set())
-        return sorted(found, key=lambda test: self._seconds.get(test, 0.0))[:MOST_TESTS]
+class _Server:
+    """Runs mutants where pytest would run its tests: everything is loaded and collected once, and a process is forked
+    for each mutant, in which the code of the functions it changes is replaced."""
+
+    def __init__(self, runs: Callable[[_Server], None]) -> None:
+        self._runs = runs
+        self._functions: dict[tuple[str, CodeType], list[FunctionType]] = {}
+        self._items: dict[str, Any] = {}
+        self._ran: set[CodeType] = set()
+
+    def pytest_sessionstart(self) -> None:
+        def note(frame: FrameType, event: str, _: Any) -> None:
+            if event == "call":
+                self._ran.add(frame.f_code)
+
+        sys.setprofile(note)
+
+    def pytest_runtestloop(self, session: Any) -> bool:
+        sys.setprofile(None)
+        self._items = {item.nodeid: item for item in session.items}
+        # The migrated database that all tests copy is made before the first fork.
+        first = next(item for item in session.items if "migrated_template" in item.fixturenames)
+        first.config.hook.pytest_runtest_protocol(item=first, nextitem=self._elsewhere(first))
+        gc.collect()
+        for each in gc.get_objects():
+            if isinstance(each, FunctionType) and each.__code__.co_filename.startswith(str(PACKAGE)):
+                self._functions.setdefault((each.__code__.co_filename, each.__code__), []).append(each)
+        gc.freeze()
+        self._runs(self)
+        return True
+
+    def _elsewhere(self, item: Any) -> Any:
+        """Return a test of another file: what is shared by all files is kept for it."""
+        return next(each for each in self._items.values() if each.path != item.path)
+
+    def patched(self, mutant: Mutant, tests: Sequence[str], seconds: Mapping[str, float]) -> int | None:
+        """Run the tests against a mutant; None if it has to be loaded instead: it changes what is run while modules are
+        loaded, or survived though its code had been run then."""
+        found = [
+            (function, new)
+            for old, new in changed_functions(mutant)
+            for function in self._functions.get((str(PACKAGE / mutant.path), old), ())
+        ]
+        if not found or any(function.__code__.co_freevars != new.co_freevars for function, new in found):
+            return None
+
+        def run() -> int:
+            for function, new in found:
+                function.__code__ = new
+            return self._run([self._items[test] for test in tests], _CpuLimit(seconds))
+
+        end = _forked(run, WORK / f"{mutant.number}.log")
+        return None if end == SURVIVED and any(function.__code__ in self._ran for function, _ in found) else end
+
+    def _run(self, items: Sequence[Any], limit: _CpuLimit) -> int:
+        session, hook = items[0].session, items[0].config.hook
+        session.testsfailed = 0
+        for item, following in zip(items, [*items[1:], None], strict=True):
+            limit.pytest_runtest_logstart(item.nodeid)
+            # What all files share stays for the other mutants.
+            hook.pytest_runtest_protocol(item=item, nextitem=following or self._elsewhere(item))
+            if session.testsfailed:
+                print(f"killed by {item.nodeid}", flush=True)
+                return KILLED
+        return SURVIVED
 
 
 def draw(number: int, seed: int) -> list[Mutant]:
@@ -469,7 +619,7 @@ def draw(number: int, seed: int) -> list[Mutant]:
     files = sorted(path for feature in FEATURES for path in (PACKAGE / feature).glob("*.py"))
     every = [mutant for path in files for mutant in mutants_of(path)]
     random.Random(seed).shuffle(every)
-    return every[:number]
+    return [replace(mutant, number=place) for place, mutant in enumerate(every[:number])]
 
 
 def reasons() -> dict[str, str]:
@@ -477,96 +627,86 @@ def reasons() -> dict[str, str]:
     return dict(tomllib.loads(REASONS.read_text("utf-8"))) if REASONS.exists() else {}
 
 
-def check_named(jobs: int) -> int:
+def check_named() -> int:
     """Run the named mutants; return how many survived."""
-    survived, tests = [], sorted({test for each in NAMED for test in each.tests})
-    unchanged = _Work(lambda: _pytest(tests), 600, WORK / "unchanged.log")
-
-    def ended_unchanged(_: int, end: int) -> None:
-        if end:
-            raise SystemExit(f"{', '.join(tests)} fail without any mutant: see {WORK.name}/unchanged.log")
-
-    def ended(number: int, end: int) -> None:
-        survived.extend([NAMED[number]] * (end == SURVIVED))
-        print(f"  {'SURVIVED' if end == SURVIVED else 'killed'}  {NAMED[number].path}: {NAMED[number].why}", flush=True)
-
-    _forked([unchanged], 1, ended_unchanged)
-    works = [_on_mutant(each, each.tests, WORK / f"named-{place}.log") for place, each in enumerate(NAMED)]
-    _forked(works, jobs, ended)
-    return len(survived)
+    survived, tests = 0, sorted({test for each in NAMED for test in each.tests})
+    if _forked(lambda: _pytest(tests), WORK / "unchanged.log"):
+        raise SystemExit(f"{', '.join(tests)} fail without any mutant: see {WORK.name}/unchanged.log")
+    for place, mutant in enumerate(NAMED):
+        end = reloaded(replace(mutant, number=-1 - place), mutant.tests, {})
+        survived += end == SURVIVED
+        print(f"  {'SURVIVED' if end == SURVIVED else 'killed'}  {mutant.path}: {mutant.why}", flush=True)
+    return survived
 
 
-def check_drawn(number: int, seed: int, jobs: int, reach: Reach) -> bool:
-    """Run drawn mutants, list the survivors, and say whether enough were noticed."""
-    drawn, known = draw(number, seed), reasons()
-    reached = [reach.tests(mutant) for mutant in drawn]
-    ends = [SURVIVED] * len(drawn)
-    began = time.monotonic()
+def run_patched(drawn: Sequence[Mutant], reach: Reach) -> dict[int, int]:
+    """Run mutants in processes forked from one that has loaded everything; return how those ended that could be."""
+    ends: dict[int, int] = {}
 
-    def say(place: int) -> None:
-        mutant, tests = drawn[place], reached[place]
-        note = known.get(mutant.key) or (f"{len(tests)} tests reach it" if tests else "no feature test reaches it")
-        print(f"  survived  {mutant.name}  [{note}]", flush=True)
+    def run(server: _Server) -> None:
+        for done, mutant in enumerate(drawn, 1):
+            tests = reach.affordable(mutant)
+            end = server.patched(mutant, tests, reach.seconds) if tests else SURVIVED
+            if end is not None:
+                ends[mutant.number] = end
+                PATCHED.write_text(json.dumps(ends))
+            if end == SURVIVED:
+                print(f"  {mutant.number:4} survived  {mutant.name}", flush=True)
+            if done % 25 == 0:
+                print(f"  {done} of {len(drawn)} looked at", flush=True)
 
-    done: list[int] = []
-    places = [place for place, tests in enumerate(reached) if tests]
+    if _forked(lambda: _pytest(TESTS, [_Server(run)])):
+        raise SystemExit("the tests could not be loaded")
+    return {int(number): end for number, end in json.loads(PATCHED.read_text()).items()}
 
-    def ended(index: int, end: int) -> None:
-        ends[places[index]] = end
-        done.append(end)
+
+def check_drawn(drawn: Sequence[Mutant], reach: Reach) -> bool:
+    """Run drawn mutants, list the survivors, and say whether enough were noticed and each other one has a reason."""
+    began, known = time.monotonic(), reasons()
+    ends = run_patched(drawn, reach)
+    for mutant in drawn:
+        if mutant.number not in ends:
+            ends[mutant.number] = reloaded(mutant, reach.affordable(mutant), reach.seconds)
+        end = ends[mutant.number]
         if end == SURVIVED:
-            say(places[index])
-        if len(done) % 25 == 0:
-            print(f"  {len(done)} of {len(places)} run, {len(done) - done.count(SURVIVED)} killed", flush=True)
-
-    for place in range(len(drawn)):
-        if place not in places:
-            say(place)
-    _forked([_on_mutant(drawn[place], reached[place], WORK / f"{place}.log") for place in places], jobs, ended)
-    survivors = [mutant for mutant, end in zip(drawn, ends, strict=True) if end == SURVIVED]
-    excused = [mutant for mutant in survivors if mutant.key in known]
-    counted, killed = len(drawn) - len(excused), len(drawn) - len(survivors)
-    by_feature = Counter(mutant.path.partition("/")[0] for mutant in survivors if mutant.key not in known)
+            run, reaching = len(reach.affordable(mutant)), len(reach.tests(mutant))
+            note = known.get(mutant.key) or f"{run} of {reaching} tests that reach it were run"
+            print(f"  {mutant.number:4} survived  {mutant.name}  [{note}]", flush=True)
+        elif end == ENDLESS:
+            print(f"  {mutant.number:4} endless   {mutant.name}", flush=True)
+    survivors = [mutant for mutant in drawn if ends[mutant.number] == SURVIVED]
+    unexplained = Counter(mutant.path.partition("/")[0] for mutant in survivors if mutant.key not in known)
+    killed, endless = len(drawn) - len(survivors), list(ends.values()).count(ENDLESS)
     print(
-        f"{len(drawn)} mutants by seed {seed}: {killed} killed ({ends.count(TIMED_OUT)} of them ran for ever),"
-        f" {len(survivors)} survived, {len(excused)} of them with a reason; {100 * killed / max(counted, 1):.1f} %"
-        f" in {time.monotonic() - began:.0f} s; survivors without a reason: {dict(by_feature)}"
+        f"{killed} of {len(drawn)} mutants killed ({endless} of them ran for ever): {100 * killed / len(drawn):.1f} %"
+        f" in {time.monotonic() - began:.0f} s; survivors without a reason: {dict(unexplained)}"
     )
-    return killed >= FLOOR * counted
-
-
-def _record_all(jobs: int) -> bool:
-    """Write down what the tests of each folder reach; False where some fail without any mutant."""
-    failed = []
-
-    def ended(number: int, end: int) -> None:
-        if end:
-            failed.append(TESTS[number])
-            print(f"tests/{TESTS[number]} fail without any mutant: see {WORK.name}/{TESTS[number]}.log", flush=True)
-
-    _forked([_Work(partial(record, each), LIMIT, WORK / f"{each}.log") for each in TESTS], jobs, ended)
-    return not failed
+    return killed >= FLOOR * len(drawn) and not unexplained
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draw", type=int, default=300)
     parser.add_argument("--seed", type=int, default=23)
-    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--number", type=int, nargs="+", help="these of the drawn ones alone")
     parser.add_argument("--named", action="store_true", help="the named mutants alone")
     parser.add_argument("--reuse", action="store_true", help="which test reaches which line, as recorded last")
+    parser.add_argument("--record", nargs="+", help="the same, with these tests recorded anew")
     given = parser.parse_args()
     os.chdir(ROOT)
     sys.path.insert(0, str(ROOT))
     WORK.mkdir(exist_ok=True)
     for name in PRELOADED:
         __import__(name)
-    survived = 0 if given.reuse else check_named(given.jobs)
+    survived = 0 if given.reuse or given.record else check_named()
     if given.named:
         return bool(survived)
-    if not given.reuse and not _record_all(given.jobs):
-        return 2
-    return not check_drawn(given.draw, given.seed, given.jobs, Reach(TESTS)) or bool(survived)
+    tests = given.record or ([] if given.reuse else TESTS)
+    known = Reach(**json.loads(RECORDED.read_text())) if given.reuse or given.record else Reach({}, {})
+    if tests and _forked(lambda: _pytest(tests, [_Recorder(known)]), WORK / "recorded.log"):
+        raise SystemExit(f"tests fail without any mutant: see {WORK.name}/recorded.log")
+    drawn = [mutant for mutant in draw(given.draw, given.seed) if not given.number or mutant.number in given.number]
+    return not check_drawn(drawn, Reach(**json.loads(RECORDED.read_text()))) or bool(survived)
 
 
 if __name__ == "__main__":

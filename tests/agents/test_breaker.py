@@ -147,3 +147,8 @@ def test_whatever_happens_it_never_stays_open_for_good(history: list[tuple[str, 
             assert soon <= now + RULES.open_for
             again = breaker.look(available, 100, RULES, soon)
             assert again.may_probe(RULES, soon + RULES.open_for) or again.state is CLOSED
+
+
+@pytest.mark.parametrize(("available", "total", "rate"), [(3, 16, 18.75), (0, 5, 0.0), (0, 0, 0.0)])
+def test_a_refusal_says_the_share_of_available_agents_in_percent(available: int, total: int, rate: float) -> None:
+    assert PoolBreakerOpen(available, total, percent=20, seconds=60).rate == rate

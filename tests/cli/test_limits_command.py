@@ -38,6 +38,9 @@ def test_each_limit_is_shown_with_its_value_where_it_is_from_and_what_it_means(w
     shown = world.json("limits", "show")
     assert list(shown["limits"]) == [name.upper() for name in TUNABLE]
     assert shown["limits"]["WINDOW_LIMIT"]["value"] == 60
+    assert '"value": 3600,' in world.said("limits", "show", "--json"), "as it was written, not 3600.0"
+    world.said("limits", "set", "WINDOW_SECONDS", "1800")
+    assert '"value": 1800,' in world.said("limits", "show", "--json"), "as it was written, not 1800.0"
     assert shown["faults"] == []
 
 

@@ -119,7 +119,7 @@ async def test_silence_ends_after_the_time_to_read(pair: Pair) -> None:
 
 
 async def test_a_4xx_is_refused_for_good_and_says_why(pair: Pair) -> None:
-    receipt = await pair.receiver.deliver(replace(an_event(), payload="{}"), NOW)
+    receipt = await pair.receiver.deliver(replace(an_event(), payload=b"{}"), NOW)
     assert (receipt.verdict, receipt.status) == (DeliveryVerdict.REFUSED, 400)
     assert receipt.problem == 'answered 400: {"status":400,"message":"eventId is missing or not str"}'
 

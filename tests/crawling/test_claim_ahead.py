@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
+from tests.builders import a_candidate
 from tests.crawling.crawl_world import ONE, CrawlWorld
 from tests.crawling.worker_parts import a_crawl, a_plan, claims_of, some_claims
 from tests.waiting import until
@@ -93,6 +94,19 @@ async def test_without_an_agent_the_next_look_has_a_longest_wait(world: CrawlWor
     assert claimer.claim_ahead._next_look(soon, now) == now + timedelta(milliseconds=5)
     far = type(lacking)((), now + timedelta(days=1), (), True)
     assert claimer.claim_ahead._next_look(far, now) == now + (DRAINED_WAIT if is_shared else AGENT_WAIT)
+    tokenless = type(lacking)((), now + timedelta(days=1), (a_candidate(),), True)
+    assert claimer.claim_ahead._next_look(tokenless, now) == now + unknown, "one may have a token any moment"
+
+
+async def test_a_claim_that_was_not_sent_is_put_back_at_once(world: CrawlWorld) -> None:
+    """Waiting for something else to happen, its task would stand still."""
+    claimer = Claimer(world)
+    (unsent,) = some_claims(1)
+    claimer.claims.put([unsent])
+    assert claimer.claims.start_next(lambda _: True) == unsent
+    claimer.claim_ahead.return_started(unsent)
+    assert claimer.claim_ahead._nudged.is_set()
+    assert claimer.plan.claim_outcome_unknown
 
 
 async def test_the_loop_waits_for_a_nudge_while_nothing_is_wanted(world: CrawlWorld) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
 from tests.builders import NOW, task_id
 from tests.crawling.crawl_world import TOO_MANY, CrawlWorld
 from tests.crawling.worker_parts import OK, ScriptedMarketplace, a_claim, a_crawl, a_plan, some_claims
@@ -127,7 +128,7 @@ async def test_requests_of_one_agent_keep_its_rate(world: CrawlWorld) -> None:
     first = await sender.fetch._wait_for_departure(grant)
     second = await sender.fetch._wait_for_departure(grant)
     assert first == clock.monotonic() - (second - first)
-    assert round((second - first) * 1_000_000) >= sender.crawl.limits.spacing_us
+    assert round((second - first) * 1_000_000) == pytest.approx(sender.crawl.limits.spacing_us, abs=1), "and no more"
 
 
 async def test_what_does_not_end_within_the_grace_is_cancelled_and_stays_in_hand(world: CrawlWorld) -> None:
@@ -138,3 +139,16 @@ async def test_what_does_not_end_within_the_grace_is_cancelled_and_stays_in_hand
     assert len(sender.results) == 0
     assert sender.plan.tasks_in_hand() == {task_id(1)}
     assert sender.crawl.clock.now() >= NOW
+
+
+async def test_what_ends_within_the_grace_is_brought_home(world: CrawlWorld) -> None:
+    """Its permit is used in any case: cut off, the request would be made once more."""
+    sender = Sender(world)
+    loop = asyncio.create_task(sender.fetch.run())
+    sender.claims.put(some_claims(1))
+    await until(lambda: len(sender.market.asked) == 1)
+    loop.cancel()
+    asyncio.get_running_loop().call_soon(sender.gate.set)
+    await sender.fetch.finish(60)
+    await asyncio.gather(loop, return_exceptions=True)
+    assert len(sender.results) == 1

@@ -82,10 +82,10 @@ class Program:
         self.process.kill()
         self.process.wait()
 
-    def end(self, number: signal.Signals, within: float) -> int:
-        """Ask it to end; its exit code."""
+    def end(self, number: signal.Signals) -> int:
+        """Ask it to end; its exit code. How soon it ends is tested in `tests/simulation/test_losses.py`."""
         self.process.send_signal(number)
-        return self.process.wait(within)
+        return self.wait()
 
     def wait(self) -> int:
         return self.process.wait(PATIENCE)

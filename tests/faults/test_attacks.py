@@ -53,7 +53,7 @@ async def test_a_service_under_attack_crawls_on_and_answers_health(tmp_path: Pat
                 assert megabytes(service.process.pid, "VmHWM") - before < MOST_GROWTH
                 await until(lambda: is_settled(database_file, 2), "what the bombs held back is read and delivered")
                 await asyncio.to_thread(simulator.check)
-                assert await asyncio.to_thread(service.end, signal.SIGTERM, 15) == 0
+                assert await asyncio.to_thread(service.end, signal.SIGTERM) == 0
                 assert "Traceback" not in service.complained
 
 

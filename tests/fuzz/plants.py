@@ -15,7 +15,7 @@ from typing import Any
 
 from sellerwatch.adapters.http import http1
 from sellerwatch.kernel import retry_after
-from sellerwatch.marketplaces.mustit import json_values
+from sellerwatch.marketplaces.mustit import parse
 from sellerwatch.settings import load
 from sellerwatch.simulator import events
 from sellerwatch.web.api import bodies
@@ -53,7 +53,7 @@ PLANTS = {
     "webhook_signatures": _plant(
         events.is_signed, "hmac.compare_digest(one.encode(), other.encode())", "one[:20] == other[:20]"
     ),
-    "marketplace_bodies": _plant(json_values.texts, "type(value) is not str", "value is None"),
+    "marketplace_bodies": _plant(parse._entry, 'tag.title or ""', "tag.title"),
     "marketplace_headers": _plant(retry_after.retry_after, "(ValueError, OverflowError)", "OverflowError"),
 }
 

@@ -18,7 +18,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, contextmanager, suppress
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from itertools import pairwise
@@ -29,6 +29,7 @@ from urllib.parse import parse_qsl
 
 import httptools
 import orjson
+from msgspec import Struct
 from tests.builders import NOW, StoppedClock
 from tests.fuzz import seeds
 from tests.marketplaces.bodies import ITEM
@@ -225,8 +226,8 @@ def _environment(data: bytes, folder: Path) -> tuple[dict[str, str], list[str]]:
     if toml:
         (folder / "toml").write_bytes(toml)
         environment["SELLERWATCH_CONFIG"] = str(folder / "toml")
-    others = list(environment)
-    others += [value for name, value in environment.items() if name.removeprefix("SELLERWATCH_").lower() not in SECRETS]
+    shown = [value for name, value in environment.items() if name.removeprefix("SELLERWATCH_").lower() not in SECRETS]
+    others = [*environment, *shown]
     return environment, [secret for secret in secrets if not any(secret in other for other in others)]
 
 
@@ -375,7 +376,7 @@ def marketplace_bodies(data: bytes) -> None:
         facts = _facts(read, data)
         if facts is not None:
             _is_storable(facts)
-            assert all(_is_of(each, type(each)) for each in _dataclasses(facts))
+            assert all(_is_of(each, type(each)) for each in _structs(facts))
             assert _facts(read, _in_another_order(data)) == facts
 
 
@@ -399,19 +400,19 @@ def _is_storable(value: Any) -> None:
         value.encode()
     elif isinstance(value, int):
         assert -(2**63) <= value < 2**63, value
-    elif is_dataclass(value):
-        for field in fields(value):
-            _is_storable(getattr(value, field.name))
+    elif isinstance(value, Struct):
+        for name in value.__struct_fields__:
+            _is_storable(getattr(value, name))
     elif isinstance(value, tuple | list):
         for each in value:
             _is_storable(each)
 
 
-def _dataclasses(value: Any) -> Iterator[Any]:
-    if is_dataclass(value):
+def _structs(value: Any) -> Iterator[Any]:
+    if isinstance(value, Struct):
         yield value
     for each in value if isinstance(value, tuple | list) else ():
-        yield from _dataclasses(each)
+        yield from _structs(each)
 
 
 def _is_of(value: Any, hint: Any) -> bool:
@@ -422,11 +423,11 @@ def _is_of(value: Any, hint: Any) -> bool:
         return any(_is_of(value, each) for each in get_args(hint))
     if get_origin(hint) is tuple:
         return type(value) is tuple and all(_is_of(each, get_args(hint)[0]) for each in value)
-    if not is_dataclass(hint):
+    if not issubclass(hint, Struct):
         # Ids may be plain numbers and texts at run time.
         return type(value) is hint or (hint is not bool and issubclass(hint, type(value)))
-    hints = _hints(hint if isinstance(hint, type) else type(hint))
-    return type(value) is hint and all(_is_of(getattr(value, each.name), hints[each.name]) for each in fields(hint))
+    hints = _hints(hint)
+    return type(value) is hint and all(_is_of(getattr(value, name), hints[name]) for name in hint.__struct_fields__)
 
 
 @cache

@@ -1,5 +1,6 @@
 """The whole pool under random answers, deaths, reboots, operators and clocks: agents, circuits, tokens, limits. In some
-lives also under migrations there and back, and databases that are restored from an older copy.
+lives also under migrations there and back, and databases that are restored from an older copy. Twice: with the embedded
+limiter, and with the one in a real Redis, which is emptied, goes away and comes back.
 
 The count of what left and arrived, and of each agent's failures in a row, is kept by the test alone, by a time that
 nobody can set. At every departure it is within both limits; a circuit opens after three failures in a row by the order
@@ -9,7 +10,9 @@ of the answers, and never before; in the end every agent is back and every slot 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from random import Random
@@ -18,7 +21,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
-from tests.pool.pool_world import ANSWERS, SECOND_US, Computer, PoolWorld, Process, Request, small_pool
+from tests.pool.pool_world import ANSWERS, REST, SECOND_US, Computer, PoolWorld, Process, Request, small_pool
+from tests.pool.redis_world import RedisPoolWorld
+from tests.servers import Redis
 from tests.world import keep_agents
 
 from sellerwatch.adapters.sql.migrate import downgrade, upgrade
@@ -29,7 +34,7 @@ from sellerwatch.kernel.circuit import CircuitState
 
 #: The client's patience: no request of a living process is on its way for longer.
 PATIENCE_US = 8 * SECOND_US
-SMALL = Limits(window_limit=4, window=timedelta(seconds=20), per_second=2, margin=timedelta(milliseconds=50))
+SMALL = Limits(window_limit=6, window=timedelta(seconds=20), per_second=4, margin=timedelta(milliseconds=50))
 LIMITS = st.builds(
     Limits,
     window_limit=st.integers(1, 6),
@@ -40,11 +45,16 @@ LIMITS = st.builds(
 WHICH = st.integers(0, 1000)
 KINDS = st.sampled_from(sorted(ANSWERS))
 #: A 429 is the one failure that is never excused as the marketplace's. Two open no circuit, three do.
-IN_A_ROW = st.sampled_from([["429", "429"], ["429", "429", "429"], ["429", "success", "429", "429"]])
+RANDOM = st.integers(0, 10_000).map(Random)
+IN_A_ROW = st.sampled_from(
+    [["429", "429"], ["429", "429", "429"], ["429", "success", "429", "429"], ["429", "429", "429", "success"]]
+)
 
 
 #: Answers that may count against an agent, and those that show that it is welcome. A rejected token may be either.
-AGAINST = {"429", "429 for 10 minutes", "500", "503", "503 for a minute", "dropped"}
+COUNTS = {"429", "429 for 10 minutes"}
+AGAINST = {*COUNTS, "500", "503", "503 for a minute", "dropped"}
+TAKEN_BACK_WITHIN_US = 120 * SECOND_US
 NEITHER = {"401"}
 THREE = 3
 MULTIPLE_TOKENS = "SELECT agent_id FROM user_agent_token WHERE is_active = 1 GROUP BY agent_id HAVING COUNT(*) > 1"
@@ -54,56 +64,68 @@ WHERE NOT EXISTS (SELECT 1 FROM user_agent_token t WHERE t.token_id = s.token_id
 """
 
 
-class FailuresInARow:
-    """Each agent's failures in a row by the order of its answers. None: not known, since a copy was restored."""
+@dataclass
+class InARow:
+    """Failures in a row of one agent by the order of its answers. None: not known. Whether an outage failure counted is
+    not known either, for as long as it may be taken back; a 429 always counts."""
 
-    def __init__(self) -> None:
-        self._streaks: dict[int, int | None] = {}
+    most: int | None = 0
+    least: int = 0
+    unsure_until_us: int = 0
 
-    def forget(self) -> None:
-        self._streaks = dict.fromkeys(range(1, 100))
-
-    def note(self, row: int, kind: str) -> bool:
-        """Count an answer; whether the circuit may have opened by it."""
-        streak = self._streaks.get(row, 0)
+    def note(self, kind: str, now_us: int) -> None:
         if kind in NEITHER:
-            streak = None
+            self.most, self.least = None, 0
         elif kind not in AGAINST:
-            streak = 0
-        elif streak is not None:
-            streak += 1
-        self._streaks[row] = streak
-        return streak is None or streak >= THREE
+            self.most = self.least = 0
+        else:
+            self.most = None if self.most is None else self.most + 1
+            self.least += kind in COUNTS
+            if kind not in COUNTS:
+                self.unsure_until_us = now_us + TAKEN_BACK_WITHIN_US
 
 
-def pool_machine(template: Path, *, disasters: bool = False) -> type[RuleBasedStateMachine]:
+def pool_machine(
+    new_world: Callable[[Computer, Limits], PoolWorld], *, disasters: bool = False
+) -> type[RuleBasedStateMachine]:
     class PoolMachine(RuleBasedStateMachine):
         def __init__(self) -> None:
             super().__init__()
             self.computer = Computer()
-            self.world = PoolWorld(template, self.computer, limits=SMALL)
+            self.world = new_world(self.computer, SMALL)
             self.processes: list[Process] = [self.world.start(), self.world.start()]
-            self.in_a_row = FailuresInARow()
+            self.in_a_row: defaultdict[int, InARow] = defaultdict(InARow)
             self.copy: sqlite3.Connection | None = None
 
-        def answer(self, process: Process, given: Sequence[tuple[Request, str]], arrived_us: int | None) -> None:
+        def answer(
+            self,
+            process: Process,
+            given: Sequence[tuple[Request, str]],
+            arrived_us: int | None,
+            seconds_between: float = 0.001,
+        ) -> None:
             """Answers in their order, written in one transaction; then each circuit is as its answers say."""
+            numbers = [request.claim.permit.number for request, _ in given]
+            # One that was given up before is counted no more.
+            counted = self.world.read(lambda tx: tx.permits.still_open(numbers))
             before = self.circuits()
             answers = [(request, ANSWERS[kind]) for request, kind in given]
-            self.world.answer_in_order(process, answers, arrived_us=arrived_us, seconds_between=0.001)
+            self.world.answer_in_order(process, answers, arrived_us=arrived_us, seconds_between=seconds_between)
             after = self.circuits()
-            may_open: set[int] = set()
-            kinds: dict[int, list[str]] = {}
+            may_open, must_open = set[int](), set[int]()
             for request, kind in given:
-                may_open |= {request.row} if self.in_a_row.note(request.row, kind) else set()
-                kinds.setdefault(request.row, []).append(kind)
-            for row, of_agent in kinds.items():
-                if before.get(row) is not CircuitState.CLOSED or row not in after:
+                if request.claim.permit.number not in counted:
+                    continue
+                streak = self.in_a_row[request.row]
+                streak.note(kind, self.computer.true_us)
+                may_open |= {request.row} if streak.most is None or streak.most >= THREE else set()
+                must_open |= {request.row} if streak.least >= THREE else set()
+            for row in {request.row for request, _ in given} & set(after):
+                if before.get(row) is not CircuitState.CLOSED:
                     continue
                 assert after[row] is CircuitState.CLOSED or row in may_open, f"agent {row} opened before three in a row"
-                # A 429 is never excused: three of them open it, whatever came before.
-                if len(of_agent) >= THREE and set(of_agent[-THREE:]) <= {"429", "429 for 10 minutes"}:
-                    assert after[row] is CircuitState.OPEN, f"agent {row} did not open after three 429s"
+                if row in must_open and self.in_a_row[row].unsure_until_us < self.computer.true_us:
+                    assert after[row] is CircuitState.OPEN, f"agent {row} did not open after three in a row"
 
         def circuits(self) -> dict[int, CircuitState]:
             return {each.row: each.circuit.state for each in self.world.read(lambda tx: tx.pool_report.agents())}
@@ -128,12 +150,22 @@ def pool_machine(template: Path, *, disasters: bool = False) -> type[RuleBasedSt
         def time_passes(self, milliseconds: int) -> None:
             self.time_goes_to(self.computer.true_us + milliseconds * 1000)
 
-        @rule(which=WHICH)
-        def work_is_claimed_the_moment_a_slot_is_free(self, which: int) -> None:
+        @rule(which=WHICH, early_us=st.sampled_from([0, 1]))
+        def work_is_claimed_the_moment_a_slot_is_free_or_just_before(self, which: int, early_us: int) -> None:
             free = self.world.read(lambda tx: tx.windows.next_free_us(self.world.limits))
             if free is not None:
-                self.time_goes_to(self.computer.true_of(free))
+                self.time_goes_to(self.world.true_of(free) - early_us)
             self.world.claim(self.process(which))
+
+        @rule(which=WHICH, commits=st.booleans())
+        def a_process_is_killed_in_the_middle_of_a_claim(self, which: int, commits: bool) -> None:
+            number = which % len(self.processes)
+            process = self.processes[number]
+            ahead = self.world.ahead(process)
+            if commits:
+                self.world.committed(process, ahead)
+            self.world.vanish(process)
+            self.processes[number] = self.world.start()
 
         @rule(which=WHICH, wanted=st.integers(1, 12))
         def work_is_claimed(self, which: int, wanted: int) -> None:
@@ -147,24 +179,41 @@ def pool_machine(template: Path, *, disasters: bool = False) -> type[RuleBasedSt
             arrived = self.computer.true_us if late else request.left_us
             self.answer(process, [(request, kind)], arrived)
 
-        @rule(which=WHICH, kinds=IN_A_ROW | st.lists(KINDS, min_size=2, max_size=4))
-        def requests_pile_up_and_are_answered_alike(self, which: int, kinds: list[str]) -> None:
-            """An agent has several requests in flight, sent a second apart, before the first is answered. The first of
-            each agent are answered together, then the second: its circuit is looked at after each."""
+        @rule(which=WHICH, kinds=IN_A_ROW, rng=RANDOM, together=st.booleans())
+        def requests_pile_up_and_are_answered(
+            self, which: int, kinds: list[str], rng: Random, *, together: bool
+        ) -> None:
+            """After a rest, an agent has several requests in flight, sent one after the other, before the first is
+            answered. They are answered in any order, together or one by one."""
             process = self.process(which)
+            self.time_goes_to(self.computer.true_us + REST // timedelta(microseconds=1))
+            self.world.tend(process)
             for _ in kinds:
                 self.world.claim(process)
-                self.computer.passes(1)
-            rounds: list[list[Request]] = []
-            for request in sorted(process.in_flight, key=lambda each: each.left_us):
-                earlier = next((each for each in rounds if request.row not in [one.row for one in each]), None)
-                rounds.append([request]) if earlier is None else earlier.append(request)
-            for number, each in enumerate(rounds):
-                given = [(request, kinds[number % len(kinds)]) for request in each]
-                self.answer(process, given, self.computer.true_us)
+                self.time_goes_to(self.computer.true_us + self.world.limits.spacing_us)
+            of_agent: defaultdict[int, list[Request]] = defaultdict(list)
+            for request in rng.sample(process.in_flight, len(process.in_flight)):
+                of_agent[request.row].append(request)
+            given = [each for requests in of_agent.values() for each in zip(requests, kinds, strict=False)]
+            at_once = max(1, len(given)) if together else 1
+            for first in range(0, len(given), at_once):
+                self.answer(process, given[first : first + at_once], self.computer.true_us)
+
+        @rule(which=WHICH, seconds=st.sampled_from([0, 1, 5]))
+        def windows_are_used_up(self, which: int, seconds: int) -> None:
+            """Every slot is lent, each request is answered so much later, and the next slot is asked for just before it
+            is free and when it is."""
+            process = self.process(which)
+            for _ in range(self.world.limits.window_limit):
+                self.world.claim(process)
+                self.time_goes_to(self.computer.true_us + self.world.limits.spacing_us)
+            self.time_goes_to(self.computer.true_us + seconds * SECOND_US)
+            self.everything_succeeds(which)
+            for early_us in (1, 0):
+                self.work_is_claimed_the_moment_a_slot_is_free_or_just_before(which, early_us)
 
         @precondition(lambda self: any(len(process.in_flight) > 1 for process in self.processes))
-        @rule(which=WHICH, rng=st.randoms(use_true_random=False), kinds=st.lists(KINDS, min_size=1, max_size=3))
+        @rule(which=WHICH, rng=RANDOM, kinds=st.lists(KINDS, min_size=1, max_size=3))
         def several_answers_come_in_any_order(self, which: int, rng: Random, kinds: list[str]) -> None:
             process = max(self.processes, key=lambda each: len(each.in_flight))
             requests = rng.sample(process.in_flight, rng.randint(2, len(process.in_flight)))
@@ -173,12 +222,15 @@ def pool_machine(template: Path, *, disasters: bool = False) -> type[RuleBasedSt
 
         @rule(which=WHICH)
         def everything_succeeds(self, which: int) -> None:
+            """In one moment, so that all slots are free in one moment, too."""
             process = self.process(which)
-            self.answer(process, [(request, "success") for request in process.in_flight], self.computer.true_us)
+            self.answer(process, [(request, "success") for request in process.in_flight], self.computer.true_us, 0)
 
         @rule(which=WHICH)
         def a_process_is_killed_and_another_started(self, which: int) -> None:
+            """With requests on their way, where it could send some."""
             number = which % len(self.processes)
+            self.world.claim(self.processes[number])
             self.world.vanish(self.processes[number])
             self.processes[number] = self.world.start()
 
@@ -206,7 +258,7 @@ def pool_machine(template: Path, *, disasters: bool = False) -> type[RuleBasedSt
             self.world.transact(lambda tx: keep_agents(tx, 3))
             if to == "0002":
                 # The permits are gone with their table: each window counts as full for one window.
-                self.in_a_row.forget()
+                self.forget_failures()
             self.processes = [self.world.start(), self.world.start()]
 
         @precondition(lambda _: disasters)
@@ -222,8 +274,12 @@ def pool_machine(template: Path, *, disasters: bool = False) -> type[RuleBasedSt
             self.everybody_is_killed()
             assert self.copy is not None
             self.world.restore(self.copy)
-            self.in_a_row.forget()
+            self.forget_failures()
             self.processes = [self.world.start(), self.world.start()]
+
+        def forget_failures(self) -> None:
+            """The database knows of other answers than the marketplace gave."""
+            self.in_a_row = defaultdict(lambda: InARow(most=None))
 
         def everybody_is_killed(self) -> None:
             for process in self.processes:
@@ -296,10 +352,65 @@ def pool_machine(template: Path, *, disasters: bool = False) -> type[RuleBasedSt
             assert states == {CircuitState.CLOSED}
             self.computer.passes(self.world.limits.window.total_seconds())
             world.expire()
-            assert world.permits() == 0, "a slot leaked"
-            assert all(left == most for _, left, most in world.buckets())
+            self.nothing_is_left()
+
+        def nothing_is_left(self) -> None:
+            assert self.world.permits() == 0, "a slot leaked"
+            assert all(left == most for _, left, most in self.world.buckets())
 
     return PoolMachine
+
+
+def redis_pool_machine(
+    new_world: Callable[[Computer, Limits], RedisPoolWorld], *, disasters: bool = False
+) -> type[RuleBasedStateMachine]:
+    class RedisPoolMachine(pool_machine(new_world, disasters=disasters)):  # type: ignore[misc]
+        world: RedisPoolWorld
+
+        @rule(which=WHICH)
+        def redis_is_emptied_between_two_claims(self, which: int) -> None:
+            self.world.claim(self.process(which))
+            self.world.empty_redis()
+            self.world.claim(self.process(which))
+
+        @rule(which=WHICH, empties=st.booleans(), milliseconds=st.integers(0, 45_000))
+        def redis_is_away_while_answers_come(self, which: int, empties: bool, milliseconds: int) -> None:
+            self.world.redis.is_away = True
+            self.everything_succeeds(which)
+            assert not self.world.claim(self.process(which)).taken
+            self.time_goes_to(self.computer.true_us + milliseconds * 1000)
+            self.world.redis.is_away = False
+            if empties:
+                self.world.empty_redis()
+
+        @invariant()
+        def redis_counts_its_slots_right(self) -> None:
+            assert self.world.counted_slots() == self.world.open_slots()
+
+        def nothing_is_left(self) -> None:
+            super().nothing_is_left()
+            assert self.world.open_slots() == {}, "a slot leaked in Redis"
+
+    return RedisPoolMachine
+
+
+def embedded_worlds(template: Path) -> Callable[[Computer, Limits], PoolWorld]:
+    return lambda computer, limits: PoolWorld(template, computer, limits=limits)
+
+
+def redis_worlds(url: str, template: Path) -> Callable[[Computer, Limits], RedisPoolWorld]:
+    return lambda computer, limits: RedisPoolWorld(url, template, computer, limits=limits)
+
+
+def of_lives(lives: int, steps: int) -> settings:
+    return settings(
+        max_examples=lives,
+        stateful_step_count=steps,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
 
 
 def _permits_by_agent(tx: Transaction) -> list[tuple[int, int]]:
@@ -310,14 +421,13 @@ def _permits_by_agent(tx: Transaction) -> list[tuple[int, int]]:
 def test_the_pool_keeps_its_limits_and_never_shrinks_for_good(
     migrated_template: Path, steps: int, lives: int, *, disasters: bool
 ) -> None:
-    run_state_machine_as_test(
-        pool_machine(small_pool(migrated_template, 3), disasters=disasters),
-        settings=settings(
-            max_examples=lives,
-            stateful_step_count=steps,
-            deadline=None,
-            derandomize=True,
-            database=None,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    machine = pool_machine(embedded_worlds(small_pool(migrated_template, 3)), disasters=disasters)
+    run_state_machine_as_test(machine, settings=of_lives(lives, steps))
+
+
+@pytest.mark.parametrize(("steps", "lives", "disasters"), [(15, 12, False), (50, 4, False), (20, 3, True)])
+def test_the_pool_does_so_with_its_limiter_in_redis(
+    redis: Redis, migrated_template: Path, steps: int, lives: int, *, disasters: bool
+) -> None:
+    machine = redis_pool_machine(redis_worlds(redis.url, small_pool(migrated_template, 3)), disasters=disasters)
+    run_state_machine_as_test(machine, settings=of_lives(lives, steps))

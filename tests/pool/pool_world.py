@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
 from benchmarks.pool import at_once, with_endless_work
+from msgspec import structs
 from tests.builders import NOW, StoppedClock, a_token, ids
 from tests.crawling.crawl_world import a_marketplace
 from tests.world import keep_agents, store_in_memory
@@ -27,16 +28,17 @@ from sellerwatch.agents.agent import Agent, Outcome
 from sellerwatch.agents.agent_status import FullReason
 from sellerwatch.agents.answers import Answer, AnswerKind
 from sellerwatch.agents.breaker import BreakerRules
-from sellerwatch.agents.lending import LendingRules
+from sellerwatch.agents.lending import NOTHING, EmbeddedLimiter, LendingRules
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.maintenance import change_limits, recover_rested
 from sellerwatch.agents.marketplace_circuit import EndpointFailure, MarketplaceCircuitRules
 from sellerwatch.agents.outages import observe
+from sellerwatch.agents.ports import Limiter, Reservation
 from sellerwatch.agents.record_outcomes import record_outcomes
 from sellerwatch.agents.recount import recount_buckets
 from sellerwatch.agents.token import Token
 from sellerwatch.crawling.absorb_batch import CrawlRules
-from sellerwatch.crawling.claim import Claim, Claims, claim
+from sellerwatch.crawling.claim import Claim, Claims, claim, survey
 from sellerwatch.crawling.judged_result import judge
 from sellerwatch.crawling.ports import WorkerInfo
 from sellerwatch.crawling.put_back import put_back_lost, release
@@ -136,6 +138,7 @@ class Process:
     """One worker with what it has in flight."""
 
     worker_id: WorkerId
+    limiter: Limiter = field(default_factory=EmbeddedLimiter)
     in_flight: list[Request] = field(default_factory=list)
 
 
@@ -145,6 +148,7 @@ class PoolWorld:
     def __init__(self, template: Path, computer: Computer, *, limits: Limits, percent: int = 20) -> None:
         self.computer = computer
         self.limits = limits
+        self.host = Host(concurrency=1000)
         self.log = RequestLog()
         self.breaker = BreakerRules(min_percent=percent, open_for=REST, patience=timedelta(seconds=20))
         self.market = a_marketplace()
@@ -156,6 +160,22 @@ class PoolWorld:
         self._tokens = 0
         #: The highest permit there ever was, as the file beside the database has it.
         self._mark = 0
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The value of a coroutine; here nothing waits for a server."""
+        return at_once(work)
+
+    def moment(self) -> Moment:
+        """The time that permits and windows go by."""
+        return self.computer.moment()
+
+    def true_of(self, clock_us: int) -> int:
+        """The true time of a time of that clock."""
+        return self.computer.true_of(clock_us)
+
+    def limiter(self, worker_id: WorkerId) -> Limiter:
+        """A new process's limiter."""
+        return EmbeddedLimiter()
 
     def transact(self, work: Any) -> Any:
         return at_once(self.store.transact(work))
@@ -169,8 +189,9 @@ class PoolWorld:
     def start(self) -> Process:
         """A process enters, as the service does."""
         self._workers += 1
-        process = Process(WorkerId(f"0198c0de-0000-7000-8007-{self._workers:012x}"))
-        at, limits = self.computer.moment(), self.limits
+        worker_id = WorkerId(f"0198c0de-0000-7000-8007-{self._workers:012x}")
+        process = Process(worker_id, self.limiter(worker_id))
+        at, limits = self.moment(), self.limits
 
         def enter(tx: Transaction) -> None:
             tx.windows.set_limits(limits, at)
@@ -181,6 +202,7 @@ class PoolWorld:
             tx.workers.enter(WorkerInfo(process.worker_id, "test", "here", 1, at.now, at.now))
 
         self.transact(enter)
+        self.run(process.limiter.begin())
         self._mark = self.read(lambda tx: tx.windows.highest())
         return process
 
@@ -202,7 +224,7 @@ class PoolWorld:
             image.backup(raw)
 
     def beat(self, process: Process) -> None:
-        at = self.computer.moment()
+        at = self.moment()
         self.transact(lambda tx: tx.workers.beat(process.worker_id, at.now))
 
     def issue_tokens(self, claims: Claims) -> int:
@@ -223,15 +245,30 @@ class PoolWorld:
         number = row * 1_000_000 + self._tokens
         return a_token(row % 250, fingerprint=f"{number:064x}", issued_at=now, expires_at=now + timedelta(hours=2))
 
-    def claims(self, process: Process, wanted: int = 50) -> Claims:
-        """A claim as it was answered; nothing has left yet."""
-        at, turn = self.computer.moment(), self._turn
-        terms = LendingRules(self.limits, Host(concurrency=1000), self.breaker)
+    def ahead(self, process: Process, wanted: int = 50) -> Reservation:
+        """What the limiter sets aside before a claim's transaction."""
+        if not process.limiter.looks_ahead:
+            return NOTHING
+        at, turn = self.moment(), self._turn
+        candidates, most = self.read(lambda tx: survey(with_endless_work(tx), wanted, turn, at, None))
+        return self.run(process.limiter.reserve(candidates, most, self.limits, self.host, at.now))
+
+    def committed(self, process: Process, ahead: Reservation, wanted: int = 50) -> Claims:
+        """A claim's transaction."""
+        at, turn = self.moment(), self._turn
+        terms = LendingRules(self.limits, self.host, self.breaker, process.limiter)
         found: Claims = self.transact(
-            lambda tx: claim(with_endless_work(tx), process.worker_id, wanted, turn, at, terms)
+            lambda tx: claim(with_endless_work(tx), process.worker_id, wanted, turn, at, terms, ahead)
         )
         self._turn += 1
         self.notices += found.notices
+        return found
+
+    def claims(self, process: Process, wanted: int = 50) -> Claims:
+        """A claim as it was answered; nothing has left yet."""
+        ahead = self.ahead(process, wanted)
+        found = self.committed(process, ahead, wanted)
+        self.run(process.limiter.settle(ahead, [taken.permit for taken in found.taken]))
         return found
 
     def claim(self, process: Process, wanted: int = 50) -> Claims:
@@ -245,7 +282,7 @@ class PoolWorld:
     def depart(self, process: Process, taken: Sequence[Claim]) -> None:
         limits = self.limits
         for each in taken:
-            left = max(self.computer.true_of(each.permit.grant.depart_us), self.computer.true_us)
+            left = max(self.true_of(each.permit.grant.depart_us), self.computer.true_us)
             request = Request(each.candidate.row, left, each, process.worker_id)
             self.log.leave(request, limits)
             process.in_flight.append(request)
@@ -274,13 +311,16 @@ class PoolWorld:
         forgiven: Sequence[tuple[int, Outcome]] = (),
         seconds_between: float = 0.001,
     ) -> None:
-        """The same, of answers that came one after the other and are written in one transaction, in any order."""
-        endings = []
+        """The same, of answers that came one after the other, the first at `arrived_us`, and are written in one
+        transaction, in any order."""
+        endings, began_us = [], self.computer.true_us
         for number, (request, answer) in enumerate(given):
             self.computer.passes(seconds_between if number else 0)
+            first_us = request.left_us if arrived_us is None else arrived_us
+            request.arrived_us = max(first_us + self.computer.true_us - began_us, request.left_us)
             ending = judge(request.claim, answer, self.market, 0.1, self.computer.wall)
-            endings.append(replace(ending, rest=max(REST, answer.wait or REST)))
-        at = self.computer.moment()
+            endings.append(structs.replace(ending, rest=max(REST, answer.wait or REST)))
+        at = self.moment()
         charges = [ending.request_outcome for ending in reversed(endings)]
         given_back = tuple(EndpointFailure(row, "", None, outcome, at.now, permit=0) for row, outcome in forgiven)
 
@@ -290,9 +330,9 @@ class PoolWorld:
             return record_outcomes(tx, charges, seen, process.worker_id, self.breaker, at)
 
         self.notices += self.transact(work)
+        self.run(process.limiter.answered([(request.row, request.claim.permit.number) for request, _ in given]))
         for request, _ in given:
             process.in_flight.remove(request)
-            request.arrived_us = max(arrived_us or request.left_us, request.left_us)
 
     def vanish(self, process: Process) -> None:
         """kill -9: whatever it had sent has arrived by now, and nobody will ever answer its permits."""
@@ -302,7 +342,7 @@ class PoolWorld:
 
     def stop(self, process: Process) -> None:
         """SIGTERM: what it still has in flight is cut off."""
-        at, drawn = self.computer.moment(), ReplayableIds(ids(5))
+        at, drawn = self.moment(), ReplayableIds(ids(5))
         for request in process.in_flight:
             request.arrived_us = self.computer.true_us
         process.in_flight.clear()
@@ -310,17 +350,19 @@ class PoolWorld:
 
     def tend(self, process: Process) -> int:
         """What a process looks after: its own heart first, then the permits of the dead and who has rested."""
-        at, drawn = self.computer.moment(), ReplayableIds(ids(5))
+        at, drawn = self.moment(), ReplayableIds(ids(5))
 
         def work(tx: Transaction) -> int:
             tx.workers.beat(process.worker_id, at.now)
             put_back_lost(tx, VISIBILITY, self.rules, drawn.replay(), at)
             return recover_rested(tx, at.now)
 
-        return int(self.transact(work))
+        rested = int(self.transact(work))
+        self.run(process.limiter.tend())
+        return rested
 
     def set_limits(self, limits: Limits) -> None:
-        at, was = self.computer.moment(), self.limits
+        at, was = self.moment(), self.limits
         self.transact(lambda tx: change_limits(tx, was, limits, at))
         self.limits = limits
 
@@ -337,7 +379,7 @@ class PoolWorld:
         return int(self.read(lambda tx: tx.db.value("SELECT COUNT(*) FROM permits")))
 
     def expire(self) -> None:
-        at, limits = self.computer.moment(), self.limits
+        at, limits = self.moment(), self.limits
         self.transact(lambda tx: tx.permits.expire(at, limits))
 
 

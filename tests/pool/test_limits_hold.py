@@ -15,7 +15,7 @@ from tests.builders import HOUR, MINUTE, SECOND
 from tests.pool.pool_world import ANSWERS, SECOND_US, VISIBILITY, Computer, PoolWorld, Process, small_pool
 
 from sellerwatch.agents.agent_status import FullReason
-from sellerwatch.agents.limits import Limits
+from sellerwatch.agents.limits import Host, Limits
 
 LIMITS = Limits(window_limit=5, window=HOUR, per_second=100, margin=timedelta(0))
 MICROSECOND = 1e-6
@@ -192,6 +192,22 @@ def test_a_second_reboot_begins_anew_and_a_third_process_of_one_boot_changes_not
     computer.passes(1799)
     world.start()
     assert drain(world, process) == 5
+
+
+def test_a_refusal_says_when_the_rate_towards_the_marketplace_allows_the_next(
+    migrated_template: Path, computer: Computer
+) -> None:
+    """A claim that looked again sooner would find nothing, and one that looked later would leave the rate unused."""
+    world = PoolWorld(small_pool(migrated_template, 3), computer, limits=LIMITS)
+    world.host = Host(concurrency=1000, per_second=0.5)
+    process = world.start()
+    assert take(world, process, 1) == 1
+    refused = world.claims(process)
+    assert refused.taken == ()
+    assert refused.not_before == computer.wall + 2 * SECOND
+    computer.passes(2)
+    assert take(world, process, 1) == 1
+    world.close()
 
 
 # Limits changed at run time.

@@ -47,6 +47,7 @@ async def test_what_is_not_there_or_not_allowed_is_refused(world: ApiWorld) -> N
     assert (await world.viewer.post(ASK)).status == 403
     assert (await world.viewer.post(f"{RESYNCS}/{UNKNOWN}/cancel")).status == 403
     assert (await world.admin.post(ASK, {"sellerId": "nobody"})).status == 404
+    assert (await world.viewer.get(RESYNCS, sellerId="nobody")).status == 404
     assert (await world.admin.post(ASK, {"sellerId": ONE, "all": True})).status == 400
     assert (await world.admin.post(ASK, {"since": "2999-01-01T00:00:00Z"})).json["errorCode"] == "NOTHING_TO_RESYNC"
     for method in (world.admin.get, world.admin.post):

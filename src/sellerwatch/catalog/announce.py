@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 
 import orjson
 
@@ -25,6 +26,7 @@ from sellerwatch.kernel.ids import ExecutionId, OutboxId
 from sellerwatch.outbox.event import data_json, event_body, read_event, snapshot_body
 from sellerwatch.outbox.message import Message, MessageStatus
 from sellerwatch.outbox.ports import Outbox
+from sellerwatch.oversight.backups import Backups
 
 #: How many of the last events are read to find the one that the receiver has.
 LOOK_BACK = 10
@@ -49,6 +51,7 @@ class Announcer:
     bodies: ProductBodies
     outbox: Outbox
     history: History
+    backups: Backups
     reader: Reader
     now: datetime
     policies: Policies = NO_POLICIES
@@ -99,7 +102,7 @@ class Announcer:
         """
         newest = self._newest(product, 1)[0]
         state = self._state_without_event(product, newest) or read_event(newest.payload).product_data
-        sent = product.send_snapshot(self.now)
+        sent = product.send_snapshot(self.now, self._floor)
         body = snapshot_body(
             outbox_id,
             product.item_no,
@@ -133,6 +136,11 @@ class Announcer:
             return None
         *_, (_, state) = states(self.history.of_product(product.product_id))
         return state
+
+    @cached_property
+    def _floor(self) -> int:
+        """Since a restore versions go on above all that may have been sent before it."""
+        return self.backups.version_floor()
 
     def _merge(
         self,
@@ -178,7 +186,7 @@ class Announcer:
         outbox_id: OutboxId,
         execution_id: ExecutionId | None,
     ) -> Message:
-        announced = product.announce(event, self.now)
+        announced = product.announce(event, self.now, self._floor)
         body = event_body(
             outbox_id, event, product.item_no, product.seller_id, announced.version, self.now, changes, product_data
         )
@@ -189,7 +197,7 @@ class Announcer:
         self,
         product: Product,
         event: ProductEvent,
-        body: str,
+        body: bytes,
         found: Sequence[Change],
         outbox_id: OutboxId,
         execution_id: ExecutionId | None,

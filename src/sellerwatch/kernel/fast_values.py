@@ -1,7 +1,6 @@
-"""Frozen values that are made and copied cheaply: a crawl makes dozens for every request.
+"""Frozen values that are made cheaply: what structs have not replaced yet (docs/decisions/0017-values-are-structs.md).
 
-What each saves, and what it does not check, is measured in docs/decisions/0017-frozen-to-the-checker.md. Only modules
-on the path of a request use this; `tests/architecture/test_house.py` lists them.
+`tests/architecture/test_house.py` lists the modules that use this.
 """
 
 from __future__ import annotations
@@ -29,28 +28,9 @@ def fast_frozen(kind: type[T]) -> type[T]:
     return kind
 
 
-def copy_with(value: T, **fields: Any) -> T:
-    """Return a copy with these fields changed, as `dataclasses.replace` does, at a fifth of its cost.
-
-    Only for values without `__slots__`. Neither `__init__` nor `__post_init__` runs, so the caller answers for what is
-    in the fields. Raise `TypeError` for a field that the value does not have.
-    """
-    before = value.__dict__
-    after = before.copy()
-    after.update(fields)
-    if len(after) != len(before):
-        raise TypeError(f"{type(value).__name__} has no {', '.join(sorted(fields.keys() - before.keys()))}")
-    copy = object.__new__(type(value))
-    object.__setattr__(copy, "__dict__", after)
-    return copy
-
-
 def make_with(kind: type[T], fields: dict[str, Any]) -> T:
-    """Return a value with all its fields given, on the same terms as `copy_with`: for rows of the database. The value
-    keeps the dictionary itself."""
-    value = object.__new__(kind)
-    object.__setattr__(value, "__dict__", fields)
-    return value
+    """Return a value with these fields: for rows of the database."""
+    return kind(**fields)
 
 
 def freeze_at_run_time() -> None:

@@ -43,12 +43,18 @@ MESSAGE_LIFE = Lifecycle(
         (MessageStatus.FAILED, "retry"): MessageStatus.WAITING,
         (MessageStatus.FAILED, "replay"): MessageStatus.WAITING,
         (MessageStatus.FAILED, "discard"): MessageStatus.DISCARDED,
+        (MessageStatus.WAITING, "supersede"): MessageStatus.DISCARDED,
+        (MessageStatus.SENDING, "supersede"): MessageStatus.DISCARDED,
+        (MessageStatus.FAILED, "supersede"): MessageStatus.DISCARDED,
     },
     resting=frozenset({MessageStatus.COMPLETED, MessageStatus.FAILED, MessageStatus.DISCARDED}),
 )
 
 MAX_ATTEMPTS = 5
 LONGEST_ERROR = 2000
+
+#: The payload of a message whose stored one is damaged.
+DAMAGED = b'{"damaged":"the stored body cannot be read; it is not sent"}'
 
 #: Identifies an attempt: the worker that sends the message, and how many attempts had failed before.
 AttemptKey = tuple[WorkerId, int]
@@ -82,15 +88,15 @@ class Message:
 
     `retry_count` counts failed attempts. `next_attempt_at` is when it may be sent; a FAILED message without one has no
     attempt left: it holds the later messages of its subject until an operator replays or discards it. The payload is
-    fixed once it was sent (`attempted`): one idempotency key, one body. Only messages about products have the last
-    three fields.
+    fixed once it was sent (`attempted`): one idempotency key, one body. It is `DAMAGED` where the stored one cannot
+    be read: such a message is never sent. Only messages about products have the last three fields.
     """
 
     outbox_id: OutboxId
     subject_id: PublicId
     seller_id: SellerId
     event_type: str
-    payload: str
+    payload: bytes
     created_at: datetime
     next_attempt_at: datetime | None
     status: MessageStatus = MESSAGE_LIFE.first
@@ -104,13 +110,17 @@ class Message:
     execution_id: ExecutionId | None = None
 
     def __post_init__(self) -> None:
-        # The payload comes from our own serialiser, so its first and last characters are enough to know an object.
-        if not (self.payload.startswith("{") and self.payload.endswith("}")):
+        # The payload comes from our own serialiser, so its first and last bytes are enough to know an object.
+        if not (self.payload.startswith(b"{") and self.payload.endswith(b"}")):
             raise InvalidPayload(problem="it is not an object")
 
     @property
     def kind(self) -> OutboxKind:
         return OutboxKind.SCHEDULER if self.item_no is None else OutboxKind.PRODUCT
+
+    @property
+    def is_damaged(self) -> bool:
+        return self.payload == DAMAGED
 
     def send(self, worker_id: WorkerId) -> Message:
         return self._move("send", worker_id=worker_id, attempted=True)
@@ -157,6 +167,10 @@ class Message:
     def discard(self) -> Message:
         """Give up for an operator; later messages of the subject are sent without it."""
         return self._move("discard", next_attempt_at=None)
+
+    def supersede(self) -> Message:
+        """Give up because the database was restored: a later event of the subject may have been sent since."""
+        return self._move("supersede", next_attempt_at=None, worker_id=None)
 
     def is_due(self, now: datetime) -> bool:
         return self.status is MessageStatus.WAITING and self.next_attempt_at is not None and self.next_attempt_at <= now

@@ -58,7 +58,7 @@ class TunableLimits:
 
     @property
     def configured(self) -> Mapping[str, Any]:
-        return {name: getattr(self.settings, name) for name in TUNABLE}
+        return {name: _whole(getattr(self.settings, name)) for name in TUNABLE}
 
     @property
     def taken_over_within(self) -> float:
@@ -98,3 +98,8 @@ class TunableLimits:
 
     def meaning(self, name: str, language: str) -> str:
         return say("settings", name, language)
+
+
+def _whole(value: float | None) -> float | None:
+    """Return 3600.0 as 3600, as a person wrote it: a default and a changed value look alike."""
+    return int(value) if value is not None and value == int(value) else value

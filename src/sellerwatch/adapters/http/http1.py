@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from sellerwatch.marketplaces.ports import Reply, TransportFailed, TransportProblem
 
@@ -42,8 +43,7 @@ _GZIP_BITS = zlib.MAX_WBITS | 16
 Reader: TypeAlias = "Generator[None, bytes, ReceivedResponse]"
 
 
-@dataclass(frozen=True, slots=True)
-class ReceivedResponse:
+class ReceivedResponse(Struct, frozen=True):
     """A whole answer. `stay` is how many seconds the server keeps the connection at least; None: close it."""
 
     reply: Reply
