@@ -21,6 +21,8 @@ from sellerwatch.settings.model import IN_FILES, PREFIX, SECRETS, Settings, with
 from sellerwatch.settings.values import sayable
 
 CONFIG = "CONFIG"
+#: Variables that many programs read, without our prefix.
+_COMMON = ("https_proxy", "no_proxy")
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ def load(environment: Mapping[str, str], overrides: Mapping[str, str] | None = N
     faults: list[Fault] = []
     ours = _ours(environment, faults)
     layers = (
-        ("environment", _common_names(environment)),
+        ("environment", _common_names(ours)),
         ("file", _from_file(ours, faults)),
         ("environment", _from_environment(ours, faults)),
         ("override", dict(overrides or {})),
@@ -63,23 +65,23 @@ def tuned(settings: Settings, overrides: Mapping[str, str]) -> Settings:
     return changed
 
 
-def _common_names(environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the environment says to all programs, in the names that they share."""
-    given = {name: environment.get(name.upper()) or environment.get(name) for name in ("https_proxy", "no_proxy")}
-    return {name: value for name, value in given.items() if value}
-
-
 def _ours(environment: Mapping[str, str], faults: list[Fault]) -> dict[str, str]:
-    """Return our variables. What is not UTF-8 is a fault of its own: no message could quote it, no driver send it."""
+    """Return the variables that are read. What is not UTF-8 is a fault: no message could quote it, no driver send."""
     ours = {}
     for name, value in environment.items():
         # An empty variable is how shells and compose files say "not set".
-        if name.startswith(PREFIX) and value != "":
+        if (name.startswith(PREFIX) or name.lower() in _COMMON) and value != "":
             if sayable(name + value) == name + value:
                 ours[name] = value
             else:
                 faults.append(Fault(sayable(name), Problem("not_utf8")))
     return ours
+
+
+def _common_names(environment: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the environment says to all programs, in the names that they share."""
+    given = {name: environment.get(name.upper()) or environment.get(name) for name in _COMMON}
+    return {name: value for name, value in given.items() if value}
 
 
 def _from_file(environment: Mapping[str, str], faults: list[Fault]) -> dict[str, Any]:
@@ -99,7 +101,11 @@ def _from_file(environment: Mapping[str, str], faults: list[Fault]) -> dict[str,
 
 
 def _from_environment(environment: Mapping[str, str], faults: list[Fault]) -> dict[str, Any]:
-    given = {name.removeprefix(PREFIX).lower(): value for name, value in environment.items() if name != PREFIX + CONFIG}
+    given = {
+        name.removeprefix(PREFIX).lower(): value
+        for name, value in environment.items()
+        if name.startswith(PREFIX) and name != PREFIX + CONFIG
+    }
     for name in [n for n in given if n.endswith("_file") and n.removesuffix("_file") in IN_FILES]:
         path, plain = given.pop(name), name.removesuffix("_file")
         if plain in given:

@@ -140,17 +140,17 @@ def _read_body(
 ) -> Generator[None, bytes, tuple[bytes, bool]]:
     """Return the body, and whether its end was marked; without a mark it ends where the connection does."""
     coding, length = fields["transfer-encoding"], fields["content-length"]
+    # Chunks beside a length, or in HTTP/1.0: a proxy was confused, and the end is not certain.
+    if coding and (coding.lower() != "chunked" or length or version == 0):
+        raise _not_http()
+    size, *others = {value.strip() for value in length.split(",")} if "," in length else (length,)
+    if others or (length and not _LENGTH(size)):
+        raise _not_http()
     if status in _BODILESS:
         return b"", True
     if coding:
-        # Chunks beside a length, or in HTTP/1.0: a proxy was confused, and the end is not certain.
-        if coding.lower() != "chunked" or length or version == 0:
-            raise _not_http()
         return (yield from _read_chunks(buffer, largest)), True
     if length:
-        size, *others = {value.strip() for value in length.split(",")} if "," in length else (length,)
-        if others or not _LENGTH(size):
-            raise _not_http()
         return (yield from _read_sized(buffer, int(size), largest)), True
     return (yield from _read_rest(buffer, largest)), False
 
