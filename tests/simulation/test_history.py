@@ -137,7 +137,7 @@ def test_equal_bodies_are_not_read_again_but_a_product_that_returns_is(migrated_
 
 
 @simulated(settings=settings_of(RAW_BODY_DAYS=1), sellers=1, products=4)
-async def test_bodies_past_their_time_go_once_a_day_but_the_newest_and_those_that_texts_need(
+async def test_old_bodies_go_once_a_day_but_the_newest_and_those_that_texts_need(
     world: ServiceWorld,
 ) -> None:
     sellers = await world.register_all()
