@@ -13,7 +13,7 @@ from tests.conftest import ENGINES
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.marketplace_circuit import Endpoint
-from sellerwatch.crawling.start_due import next_start
+from sellerwatch.crawling.start_due import _is_of_this_time, next_start
 from sellerwatch.kernel.failure import Failure, FailureCode
 
 FAILED = NOW + MINUTE
@@ -80,3 +80,8 @@ async def test_a_start_that_failed_after_the_endpoint_was_back_waits_for_its_tim
 
     await inline_store.transact(work)
     assert await due(inline_store, LATER) == NEXT_TRY
+
+
+@pytest.mark.parametrize(("created", "is_of_it"), [(NOW - MINUTE, False), (NOW, True), (NOW + MINUTE, True)])
+def test_a_run_made_at_the_due_time_or_later_is_the_run_that_is_due(created: datetime, *, is_of_it: bool) -> None:
+    assert _is_of_this_time(an_execution(created_at=created), NOW) is is_of_it

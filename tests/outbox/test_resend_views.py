@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.builders import a_resend
+from tests.builders import a_resend, a_resent_event
 
+from sellerwatch.outbox.resend import ResendAnswer
 from sellerwatch.outbox.resend_queries import resend_fields
 
 
@@ -12,3 +13,8 @@ from sellerwatch.outbox.resend_queries import resend_fields
 def test_progress_is_the_share_of_events_that_were_answered(total: int, accepted: int, left: int, rate: float) -> None:
     fields = resend_fields(a_resend(total=total, accepted=accepted))
     assert (fields["left"], fields["progress_rate"]) == (left, rate)
+
+
+@pytest.mark.parametrize("answer", ResendAnswer)
+def test_an_event_is_over_unless_it_is_tried_again(answer: ResendAnswer) -> None:
+    assert a_resent_event(answer=answer).is_over is (answer.value != "RETRYING")
