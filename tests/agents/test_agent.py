@@ -7,7 +7,15 @@ from collections.abc import Callable
 import pytest
 from tests.builders import HOUR, LATER, MINUTE, NOW, agent_id, an_agent
 
-from sellerwatch.agents.agent import Agent, AgentExists, AgentStatus, InvalidUserAgent, Outcome
+from sellerwatch.agents.agent import (
+    Agent,
+    AgentExists,
+    AgentName,
+    AgentStatus,
+    InvalidAgentName,
+    InvalidUserAgent,
+    Outcome,
+)
 from sellerwatch.kernel.errors import Conflict, IllegalMove, Invalid
 
 AVAILABLE, SUSPENDED, BLOCKED = AgentStatus.AVAILABLE, AgentStatus.SUSPENDED, AgentStatus.BLOCKED
@@ -249,3 +257,9 @@ def test_who_was_suspended_a_second_time_stays_suspended_when_the_first_cause_is
     forgiven = agent.forgive(Outcome.SERVER_ERROR, NOW, LATER)
     assert (forgiven.status, forgiven.suspended_until, forgiven.reason) == (SUSPENDED, later + REST, agent.reason)
     assert forgiven.failure_count == agent.failure_count - 1
+
+
+def test_a_name_that_is_neither_a_number_nor_a_uuid_is_shown_in_part() -> None:
+    with pytest.raises(InvalidAgentName) as refused:
+        AgentName.parse("x" * 300)
+    assert refused.value.given == "x" * 100

@@ -120,3 +120,14 @@ def test_where_one_subject_is_all_there_is_two_agents_open_a_ramping_circuit(end
     ramping = circuit.probe(worker_id(), RULES, NOW).probe_succeeded(NOW + timedelta(minutes=1), "/")
     assert fail(ramping, "/", at=NOW + 2 * MINUTE).is_closed
     assert not fail(ramping, "/", "/", at=NOW + 2 * MINUTE).is_closed
+
+
+def test_the_wait_for_a_probe_doubles_with_each_that_failed_up_to_twenty_times() -> None:
+    circuit, now, waits = opened("1", "2", "3", "4", "5"), NOW, []
+    for _ in range(8):
+        assert circuit.not_before is not None
+        now = circuit.not_before
+        circuit = circuit.probe(worker_id(), RULES, now).probe_failed(DOWN, RULES, now)
+        assert circuit.not_before is not None
+        waits.append((circuit.not_before - now) / RULES.open_for)
+    assert waits == [2, 4, 8, 16, 20, 20, 20, 20]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.builders import BOOT, HOUR, MINUTE, NOW, SECOND, a_candidate, a_circuit, a_token, at, boot_us
 
 from sellerwatch.agents.circuit import Circuit
+from sellerwatch.agents.lending import lendable
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.pool import LOOKAHEAD_US, Candidate, Grant, Lending, lend, pace
 from sellerwatch.kernel.circuit import CircuitState
@@ -251,3 +252,14 @@ def test_what_the_pace_would_put_off_too_long_is_left_for_a_later_claim() -> Non
 def test_a_grant_that_departs_later_than_the_pace_asks_keeps_its_own_time() -> None:
     now = boot_us()
     assert [g.depart_us - now for g in pace(grants_at(now, now + 9000), 0, 1000.0, at())] == [0, 9000]
+
+
+@pytest.mark.parametrize(
+    ("only", "may_probe", "expected"),
+    [(None, True, [1, 2, 3]), (None, False, [1, 3]), (2, False, [2]), (3, False, [3]), (3, True, [3])],
+)
+def test_an_agent_whose_circuit_is_not_closed_is_lent_where_it_may_probe_or_no_other_is_there(
+    only: int | None, expected: list[int], *, may_probe: bool
+) -> None:
+    pool = [a_candidate(1), a_candidate(2, circuit=a_circuit(state=CircuitState.OPEN, opened_at=NOW)), a_candidate(3)]
+    assert [each.row for each in lendable(pool, only=only, may_probe=may_probe)] == expected

@@ -126,3 +126,7 @@ def test_a_change_that_was_merged_stays_within_its_version() -> None:
     created, updated = history_of([a_state(), a_state(stock=2)])
     merged = structs.replace(updated, version=1)
     assert last_change([created, merged]) == (1, 1, (Change("stock", 1, 2),))
+
+
+def test_without_any_event_a_product_is_empty() -> None:
+    assert state_at([], ITEM, None) == (0, BLANK)

@@ -148,7 +148,7 @@ async def test_what_ends_within_the_grace_is_brought_home(world: CrawlWorld) -> 
     sender.claims.put(some_claims(1))
     await until(lambda: len(sender.market.asked) == 1)
     loop.cancel()
-    asyncio.get_running_loop().call_soon(sender.gate.set)
+    asyncio.get_running_loop().call_later(0.01, sender.gate.set)
     await sender.fetch.finish(60)
     await asyncio.gather(loop, return_exceptions=True)
     assert len(sender.results) == 1

@@ -16,6 +16,7 @@ from sellerwatch.agents.ports import Permit
 from sellerwatch.catalog.absorb import Part
 from sellerwatch.catalog.facts import body_hash
 from sellerwatch.catalog.product import PartType
+from sellerwatch.crawling.absorb_results import MOST_REQUESTS, _is_limit_reached
 from sellerwatch.crawling.claim import Claim
 from sellerwatch.crawling.judged_result import PART_OF, JudgedResult, judge
 from sellerwatch.crawling.task import Purpose, Task, TaskType
@@ -181,3 +182,20 @@ def test_only_what_the_marketplace_answered_for_the_tasks_own_sake_counts_toward
 def test_the_sixth_request_may_still_succeed() -> None:
     ending = judged(an_answer(AnswerKind.OK, 200, body=BODIES[DETAIL]), a_task(task_type=DETAIL, requests_made=5))
     assert ending.end is TaskEnd.DONE
+
+
+@pytest.mark.parametrize(
+    ("kind", "requests", "is_reached"),
+    [
+        (AnswerKind.SERVER_ERROR, MOST_REQUESTS, True),
+        (AnswerKind.SERVER_ERROR, MOST_REQUESTS - 1, False),
+        (AnswerKind.TOO_MANY, MOST_REQUESTS, False),
+        (AnswerKind.GONE, MOST_REQUESTS, False),
+    ],
+)
+def test_a_task_is_given_up_after_so_many_requests_that_count(
+    kind: AnswerKind, requests: int, *, is_reached: bool
+) -> None:
+    """A 429 is about the agent and does not count; what is over anyway is not given up."""
+    task = a_task(task_type=DETAIL, requests_made=requests)
+    assert _is_limit_reached(judged(an_answer(kind)), task) is is_reached

@@ -13,7 +13,8 @@ from tests.conftest import ENGINES
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.marketplace_circuit import Endpoint
-from sellerwatch.crawling.start_due import next_start
+from sellerwatch.crawling.start_due import _is_of_this_time, next_start
+from sellerwatch.crawling.trigger import _next_probe
 from sellerwatch.kernel.failure import Failure, FailureCode
 
 FAILED = NOW + MINUTE
@@ -80,3 +81,19 @@ async def test_a_start_that_failed_after_the_endpoint_was_back_waits_for_its_tim
 
     await inline_store.transact(work)
     assert await due(inline_store, LATER) == NEXT_TRY
+
+
+@pytest.mark.parametrize(("created", "is_of_it"), [(NOW - MINUTE, False), (NOW, True), (NOW + MINUTE, True)])
+def test_a_run_made_at_the_due_time_or_later_is_the_run_that_is_due(created: datetime, *, is_of_it: bool) -> None:
+    assert _is_of_this_time(an_execution(created_at=created), NOW) is is_of_it
+
+
+@pytest.mark.parametrize("away", [Endpoint.LIST, Endpoint.TOKEN])
+async def test_a_start_waits_no_longer_than_until_the_next_probe_of_what_it_needs(
+    inline_store: SqlStore, away: Endpoint
+) -> None:
+    assert await inline_store.read(lambda tx: _next_probe(tx, NOW)) is None
+    await wait_to_start(inline_store, away=(away,), back=())
+    circuit = (await inline_store.read(lambda tx: tx.marketplace.circuits()))[away]
+    assert circuit.not_before is not None
+    assert await inline_store.read(lambda tx: _next_probe(tx, NOW)) == circuit.not_before
