@@ -8,7 +8,7 @@ export UV_PYTHON_DOWNLOADS := never
 PY := .venv/bin/python
 JOBS ?= 2
 
-.PHONY: help setup servers test lint demo mutants bench docs pictures sbom lock clean
+.PHONY: help setup servers test coverage lint demo mutants bench soak docs pictures sbom lock clean
 
 help: ## This list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -32,6 +32,9 @@ servers: setup ## MariaDB, Redis, a browser and Node.js, for the tests
 test: servers ## Gates and all tests, as CI runs them
 	@$(PY) scripts/run_tests.py --jobs $(JOBS)
 
+coverage: servers ## Which lines of the features their tests reach; at least 90 %
+	@$(PY) scripts/run_tests.py --jobs $(JOBS) --only coverage
+
 lint: setup ## The gates alone: format, ruff, types, imports, security, generated files
 	@$(PY) scripts/run_tests.py --only gates
 
@@ -47,7 +50,15 @@ demo: setup ## The whole product on loopback, embedded (DEMO_ARGS="--once --json
 	.tools/bin/uv pip sync -q --python .bench/bin/python --require-hashes benchmarks/others/requirements.lock
 	@touch $@
 
-bench: setup .bench/.ready ## Measurements, side by side (BENCH_ARGS="growth")
+# A fuzzer, beside the environment of the tests: they do without it.
+.venv/.soak: .venv/.ready requirements-soak.lock
+	.tools/bin/uv pip install -q --python $(PY) --require-hashes -r requirements-soak.lock
+	@touch $@
+
+soak: .venv/.soak ## What runs for long: fuzzing, ten minutes for each target (SOAK_ARGS="fuzz --minutes 1")
+	@$(PY) scripts/soak.py $(SOAK_ARGS)
+
+bench: setup .bench/.ready ## Measurements, side by side, 45 minutes (BENCH_ARGS="contest")
 	@$(PY) benchmarks/run.py $(BENCH_ARGS)
 
 docs: setup ## Write the generated pages anew
@@ -67,7 +78,8 @@ lock: .tools/bin/uv ## Resolve the locks anew (hashes inside, addresses not)
 	.tools/bin/uv pip compile -q --upgrade --universal --generate-hashes --no-header --no-annotate pyproject.toml -o requirements.lock
 	sed -n 's/^requires = \["\(.*\)"\]/\1/p' pyproject.toml | .tools/bin/uv pip compile -q --upgrade --universal --generate-hashes --no-header --no-annotate --python-version 3.11 - -o requirements-build.lock
 	.tools/bin/uv pip compile -q --upgrade --universal --generate-hashes --no-header --no-annotate --group dev pyproject.toml -o requirements-dev.lock
+	.tools/bin/uv pip compile -q --upgrade --universal --generate-hashes --no-header --no-annotate --python-version 3.11 --group soak -o requirements-soak.lock
 	.tools/bin/uv pip compile -q --upgrade --universal --generate-hashes --no-header --no-annotate --python-version 3.11 benchmarks/others/requirements.in -o benchmarks/others/requirements.lock
 
 clean: ## Everything that was made here
-	rm -rf .venv .bench .tools .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage .coverage.* .screenshots build dist
+	rm -rf .venv .bench .tools .fuzz .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage .coverage.* .screenshots build dist

@@ -158,7 +158,7 @@ def fill(database: Path, tasks: int, products: int) -> None:
     payload = event_body(
         OutboxId("MESSAGE"), "PRODUCT_CREATED", ItemNo(1), SellerId(SELLER), 1, BEGAN, (), data_json(data)
     )
-    given = {"began": int(BEGAN.timestamp()), "sellers": SELLERS, "run": RUN, "payload": payload}
+    given = {"began": int(BEGAN.timestamp()), "sellers": SELLERS, "run": RUN, "payload": payload.decode()}
     with closing(sqlite3.connect(database, isolation_level=None)) as opened:
         opened.execute("PRAGMA synchronous = OFF")
         parts = (

@@ -31,8 +31,8 @@ class Counting(job.Meter):
     phases: ClassVar[list[tuple[int, Counter[CodeType]]]] = []
     counts: ClassVar[Counter[CodeType] | None] = None
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, database: Path) -> None:
+        super().__init__(database)
         Counting.counts = Counter()
 
     def read(self, requests: int) -> dict[str, float]:
@@ -51,12 +51,12 @@ def trace(frame: FrameType, event: str, _: Any) -> Any:
 
 
 def count(products: int) -> None:
-    with contest.marketplace(products) as market, tempfile.TemporaryDirectory() as folder:
+    with contest.marketplace(products, detail_kb=4) as market, tempfile.TemporaryDirectory() as folder:
         job.Meter = Counting  # type: ignore[misc]
         threading.settrace(trace)
         sys.settrace(trace)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(crawl.ours(market.url, Path(folder) / "count.db", PHASES, (0, 0)))
+            runner.run(crawl.ours(market.url, Path(folder) / "count.db", PHASES))
         sys.settrace(None)
 
 

@@ -13,10 +13,10 @@ import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from datetime import timedelta
 
 from benchmarks.pool import WORKER
+from msgspec import structs
 from tests.builders import NOW, a_candidate
 from tests.servers import Redis, running
 
@@ -49,7 +49,7 @@ async def measured(url: str, agents: int, seconds: float) -> dict[str, float]:
     store = SqlStore(make_engine("sqlite://"), clock, InlineRunner(), InlineRunner())
     limits = Limits(1_000_000, timedelta(hours=1), 1_000_000, timedelta(0))
     limiter = RedisLimiter(server, store, clock, WORKER, limits)
-    pool = [replace(a_candidate(row), row=row) for row in range(1, agents + 1)]
+    pool = [structs.replace(a_candidate(row), row=row) for row in range(1, agents + 1)]
     host, numbers = Host(concurrency=1_000_000), iter(range(1, 1_000_000_000))
     candidates = {one.row: one for one in pool}
 

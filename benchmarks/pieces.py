@@ -1,4 +1,4 @@
-"""Limiter, store, outbox and API by themselves: each by its own benchmark, the figures in one table.
+"""Limiter, store and API by themselves: each by its own benchmark, the figures in one table.
 
 Part of `benchmarks.performance`; every benchmark here is also a command of its own, with its options.
 """
@@ -27,7 +27,6 @@ def pieces() -> list[Piece]:
         *_permits(),
         *_claims_in_redis(),
         *_store(_measured("store")),
-        *_outbox(_measured("outbox")),
         *_api(_measured("api")),
     ]
 
@@ -70,21 +69,6 @@ def _store(runs: Sequence[dict[str, Any]]) -> Iterator[Piece]:
         f"{cpu['our store']:.3f}",
         f"{cpu['sqlite3 itself']:.3f} (sqlite3 itself)",
     )
-
-
-def _outbox(runs: Sequence[dict[str, Any]]) -> Iterator[Piece]:
-    cpu, rate = ({run["who"]: value(run) for run in runs} for value in (_cpu_per_1k, _rate))
-    ours, bare = "sellerwatch", "bare aiohttp loop"
-    yield "outbox: CPU s for 1,000 events delivered", f"{cpu[ours]:.3f}", f"{cpu[bare]:.3f} ({bare})"
-    yield "outbox: events/s", f"{rate[ours]:,.0f}", f"{rate[bare]:,.0f} ({bare})"
-
-
-def _cpu_per_1k(run: dict[str, Any]) -> float:
-    return 1000 * float(run["cpu"]) / int(run["events"])
-
-
-def _rate(run: dict[str, Any]) -> float:
-    return int(run["events"]) / float(run["seconds"])
 
 
 def _api(found: dict[str, Any]) -> Iterator[Piece]:

@@ -15,23 +15,26 @@ import argparse
 import asyncio
 import os
 import sys
-import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from benchmarks.contest import say, show
+from benchmarks.contest import FOLDER, Market, databases, marketplace, say, show, wrong_in_ours
 from benchmarks.crawl import RAISED
 from tests.conftest import migrated_database
-from tests.faults.processes import Program, SimulatorProcess, register_at
+from tests.faults.processes import Program, register_at
 from tests.servers import MariaDb, Redis, Server, running
 
+from sellerwatch.adapters.sql.engine import make_engine
+from sellerwatch.adapters.sql.migrate import upgrade
+from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.cli.running import at_work
 from sellerwatch.compose.service import open_service
 from sellerwatch.crawling.trigger import trigger
+from sellerwatch.kernel.clock import SystemClock
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.service.service import ProcessRole
 from sellerwatch.settings.load import load
@@ -41,6 +44,8 @@ LEAST = 1.8
 LIMIT = 600
 #: Of all the machine has, used by what is measured: with more than this it is full.
 FULL = 0.9
+#: Counters of the server.
+COUNTED = ("Questions", "Com_commit", "Innodb_row_lock_waits", "Innodb_row_lock_time", "Innodb_deadlocks")
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -53,21 +58,39 @@ class Measured:
     cores: dict[str, float]
     #: Of all cores there are, by everybody on the machine.
     busy: float
+    #: Of the whole crawl, from its start until everything is stored:
+    products: int
+    requests: int
+    seconds: dict[str, float]
+    #: What the server counted.
+    counts: dict[str, int]
+    wrong: int
 
     @property
     def ours(self) -> float:
         return sum(self.cores.values())
 
 
+class DurableMariaDb(MariaDb):
+    """As a server is installed: every commit is on disk. The socket is beside the data: a long path is refused."""
+
+    def command(self) -> list[str]:
+        durable = ["--innodb-flush-log-at-trx-commit=1", "--innodb-doublewrite=1", "--innodb-buffer-pool-size=256M"]
+        return [*super().command(), *durable, "--socket=s"]
+
+
 class Cpu:
     """CPU seconds of processes and of the machine, since it was made."""
 
-    def __init__(self, parts: dict[str, Sequence[int]]) -> None:
+    def __init__(self, parts: Mapping[str, Sequence[int]]) -> None:
         self._parts = parts
         self._began, self._used, self._machine = time.monotonic(), self._now(), _machine()
 
     def _now(self) -> dict[str, float]:
         return {name: sum(map(_used, pids)) for name, pids in self._parts.items()}
+
+    def seconds(self) -> dict[str, float]:
+        return {name: used - self._used[name] for name, used in self._now().items()}
 
     def read(self) -> tuple[dict[str, float], float]:
         """Cores used by each part, and the share of the whole machine that was used by anybody."""
@@ -109,57 +132,117 @@ async def start_runs(settings: dict[str, object], sellers: Sequence[str]) -> Non
         await asyncio.gather(*map(start, sellers))
 
 
-def measure(args: argparse.Namespace, workers: int, mariadb: MariaDb) -> Measured:
-    sellers = [f"seller_{number:04}" for number in range(1, args.sellers + 1)]
+def measure(
+    args: argparse.Namespace, workers: int, mariadb: MariaDb | None, *, with_redis: bool = True, detail_kb: int = 4
+) -> Measured:
+    """Crawl every seller once. Without MariaDB the database is an SQLite file, on the disk of the checkout."""
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        redis = stack.enter_context(running(Redis))
-        assert isinstance(redis, Redis)
-        simulator = stack.enter_context(
-            SimulatorProcess(
-                folder,
-                *("--sellers", str(args.sellers), "--products", str(args.products), "--detail-kb", "4"),
-                *("--latency-ms", str(args.latency_ms), "--window-limit", "100000000", "--requests-per-second", "0"),
-            )
-        )
+        folder = stack.enter_context(databases())
+        market = stack.enter_context(marketplace(args.products, detail_kb, args.latency_ms, sellers=args.sellers))
+        url = migrated_database(mariadb) if mariadb else _migrated_file(folder / "scale.db")
         settings: dict[str, object] = {
-            "DATABASE_URL": migrated_database(mariadb),
-            "REDIS_URL": redis.url,
-            "MARKETPLACE_URL": simulator.marketplace,
+            "DATABASE_URL": url,
+            "MARKETPLACE_URL": market.url,
             "TOKEN_KEYS": "1:" + "A" * 43 + "=",
             "JWT_SECRET": "j" * 40,
             "INTERNAL_API_KEYS": "k" * 40,
             "MAX_CONCURRENCY": args.concurrency,
             **RAISED,
         }
-        register_at(str(settings["DATABASE_URL"]), *sellers, due=False)
+        servers = {"simulator": [market.pid], **({"MariaDB": [_pid(mariadb)]} if mariadb else {})}
+        if with_redis:
+            redis = stack.enter_context(running(Redis))
+            assert isinstance(redis, Redis)
+            settings["REDIS_URL"] = redis.url
+            servers["Redis"] = [_pid(redis)]
+        sellers = [f"seller_{number:04}" for number in range(1, args.sellers + 1)]
+        register_at(url, *sellers, due=False)
         programs = [stack.enter_context(Program(folder, "worker", **settings)) for _ in range(workers)]
         for program in programs:
             program.until_it_says("serving")
+        parts = {"workers": [program.process.pid for program in programs], **servers}
+        whole, counted = Cpu(parts), _counters(mariadb)
         asyncio.run(start_runs(settings, sellers))
         # The total, the list, then two requests for each product.
         wanted = args.sellers * (2 + 2 * args.products)
-        first = _reached(simulator, 0.2 * wanted)
-        cpu = Cpu(
-            {
-                "workers": [program.process.pid for program in programs],
-                "MariaDB": [_pid(mariadb)],
-                "Redis": [_pid(redis)],
-                "simulator": [simulator.process.pid],
-            }
-        )
-        last = _reached(simulator, 0.8 * wanted)
-        cores, busy = cpu.read()
-    return Measured(workers, (last[1] - first[1]) / (last[0] - first[0]), cores, busy)
+        first = _reached(market, 0.2 * wanted)
+        middle = Cpu(parts)
+        last = _reached(market, 0.8 * wanted)
+        cores, busy = middle.read()
+        _until_over(url, args.sellers)
+        counts = {name: number - counted[name] for name, number in _counters(mariadb).items()}
+        seconds = whole.seconds()
+        wrong = wrong_in_ours(url, market)
+    rate = (last[1] - first[1]) / (last[0] - first[0])
+    return Measured(workers, rate, cores, busy, args.sellers * args.products, wanted, seconds, counts, wrong)
 
 
-def _reached(simulator: SimulatorProcess, number: float) -> tuple[float, int]:
+def _migrated_file(path: Path) -> str:
+    engine = make_engine(f"sqlite:///{path}")
+    upgrade(engine, SystemClock().now())
+    engine.dispose()
+    return f"sqlite:///{path}"
+
+
+def _counters(mariadb: MariaDb | None) -> dict[str, int]:
+    if mariadb is None:
+        return {}
+    with mariadb.connect() as connection, connection.cursor() as cursor:
+        cursor.execute(f"SHOW GLOBAL STATUS WHERE Variable_name IN ({', '.join(map(repr, COUNTED))})")
+        return {name: int(value) for name, value in cursor.fetchall()}
+
+
+def _until_over(url: str, runs: int) -> None:
+    """Wait until all results are stored, asking seldom: each question is a statement too."""
+    engine, deadline = make_engine(url), time.monotonic() + LIMIT
+    while True:
+        with engine.connect() as connection:
+            tx = Transaction(connection)
+            ((over,),) = tx.db.rows("SELECT COUNT(*) FROM crawling_schedule_executions WHERE status = 'COMPLETED'")
+        if over == runs:
+            break
+        assert time.monotonic() < deadline, f"{over} runs of {runs} in {LIMIT} s"
+        time.sleep(0.5)
+    engine.dispose()
+
+
+def _reached(market: Market, number: float) -> tuple[float, int]:
     """When so many requests had come, and how many they were by then."""
     deadline = time.monotonic() + LIMIT
-    while (requests := simulator.requests) < number:
+    while (requests := market.requests) < number:
         assert time.monotonic() < deadline, f"{requests} requests of {number:.0f} in {LIMIT} s"
         time.sleep(0.05)
     return time.monotonic(), requests
+
+
+def engines(args: argparse.Namespace) -> list[tuple[str, ...]]:
+    """SQLite beside MariaDB with 1, 2 and 4 workers, all limits and leases in the database: a row each."""
+    found = []
+    with running(DurableMariaDb, FOLDER) as mariadb:
+        assert isinstance(mariadb, MariaDb)
+        for server, workers in ((None, 1), (mariadb, 1), (mariadb, 2), (mariadb, 4)):
+            name = "MariaDB" if server else "SQLite"
+            say(f"{name}, {workers} worker(s), {args.sellers} sellers of {args.products} products ...")
+            one = measure(args, workers, server, with_redis=False, detail_kb=14)
+            if one.wrong:
+                raise SystemExit("some products are wrong: the figures are worth nothing")
+            found.append((name, *_engine_row(one)))
+    return found
+
+
+#: The columns of `engines`. Waits and time for 1,000 products.
+ENGINE_COLUMNS = (
+    *("database", "workers", "CPU s / 1k req: ours", "the server's"),
+    *("statements a product", "commits a product", "lock waits / 1k", "waited ms / 1k", "deadlocks"),
+)
+
+
+def _engine_row(one: Measured) -> Iterator[str]:
+    yield str(one.workers)
+    for part in ("workers", "MariaDB"):
+        yield f"{1000 * one.seconds[part] / one.requests:.3f}" if part in one.seconds else ""
+    for name, each in zip(COUNTED, (1, 1, 1000, 1000, one.products), strict=True):
+        yield f"{each * one.counts[name] / one.products:.{2 if each == 1 else 0}f}" if one.counts else ""
 
 
 def _row(one: Measured, before: Measured | None) -> list[str]:
@@ -188,6 +271,8 @@ def main() -> int:
     columns = ("workers", "requests/s", "", "cores: workers", "MariaDB", "Redis", "simulator", "machine busy")
     rows = [_row(one, before) for one, before in zip(found, [None, *found], strict=False)]
     show(title, columns, rows)
+    if any(one.wrong for one in found):
+        raise SystemExit("some products are wrong: the figures above are worth nothing")
     most = found[-1]
     print(f"{1000 * most.ours / most.rate:.1f} s of CPU for 1,000 requests, with the simulator's:", end=" ")
     print(f"{cores} cores of our own would be full at {cores * most.rate / most.ours:.0f} requests/s")

@@ -94,7 +94,10 @@ def ours(path: Path, products: int) -> Work:
         (
             [a_complete_product(n, item_no=ItemNo(900_000_000 + n)) for n in group],
             [RawPart(product_id(n), part, "a" * 32, body(part, n), NOW) for n in group for part in BODIES],
-            [a_message(n, subject_id=product_id(n), item_no=ItemNo(900_000_000 + n), payload=EVENT) for n in group],
+            [
+                a_message(n, subject_id=product_id(n), item_no=ItemNo(900_000_000 + n), payload=EVENT.encode())
+                for n in group
+            ],
         )
         for group in groups(products)
     ]

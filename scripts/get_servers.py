@@ -24,6 +24,7 @@ KOREAN = "a Korean font"
 #: A program that shows a package is there, and the packages that bring it.
 WANTED = {
     "mariadbd": ("mariadb-server-core", "mariadb-client-core"),
+    "mariadb-dump": ("mariadb-client",),
     "redis-server": ("redis-server", "redis-tools"),
     "chromium": ("chromium",),
     KOREAN: ("fonts-noto-cjk",),

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
+from msgspec import structs
 
 from sellerwatch.agents.agent import Agent
 from sellerwatch.agents.answers import Session
@@ -186,7 +187,7 @@ def a_task(number: int = 1, task_type: TaskType = TaskType.MINISHOP, **changes: 
         item_no=ITEM if of_a_product else None,
         page_no=None if of_a_product else 0,
     )
-    return replace(made, **changes)
+    return structs.replace(made, **changes)
 
 
 def an_execution(number: int = 1, **changes: Any) -> Execution:
@@ -199,19 +200,19 @@ def a_message(number: int = 1, **changes: Any) -> Message:
         subject_id=product_id(),
         seller_id=SELLER,
         event_type="PRODUCT_CREATED",
-        payload='{"itemNo":900000001}',
+        payload=b'{"itemNo":900000001}',
         created_at=NOW,
         next_attempt_at=NOW,
         item_no=ITEM,
         version=1,
         execution_id=execution_id(),
     )
-    return replace(made, **changes)
+    return structs.replace(made, **changes)
 
 
 def an_agent(number: int = 1, **changes: Any) -> Agent:
     text = f"Mozilla/5.0 (Linux; Android 14; SM-{number:04d}) AppleWebKit/537.36"
-    return replace(Agent.create(agent_id(number), text, NOW), **changes)
+    return structs.replace(Agent.create(agent_id(number), text, NOW), **changes)
 
 
 def a_circuit(**changes: Any) -> Circuit:
@@ -251,7 +252,7 @@ def a_candidate(number: int = 1, **changes: Any) -> Candidate:
         token=a_token(number),
         circuit=Circuit(),
     )
-    return replace(made, **changes)
+    return structs.replace(made, **changes)
 
 
 def a_grant(number: int = 1, depart_at: datetime = NOW) -> Grant:
@@ -259,7 +260,7 @@ def a_grant(number: int = 1, depart_at: datetime = NOW) -> Grant:
 
 
 def a_product(number: int = 1, **changes: Any) -> Product:
-    return replace(Product.create(product_id(number), ItemNo(900000000 + number), SELLER, NOW), **changes)
+    return structs.replace(Product.create(product_id(number), ItemNo(900000000 + number), SELLER, NOW), **changes)
 
 
 def a_complete_product(number: int = 1, **changes: Any) -> Product:
@@ -291,7 +292,7 @@ def a_refused_seller(seller_id: SellerId = SELLER, **changes: Any) -> SellerCirc
 
 def list_facts(**changes: Any) -> ListFacts:
     made = ListFacts(item_no=ITEM, images=("https://img.example/1.jpg",), tags=("new", "sale"))
-    return replace(made, **changes)
+    return structs.replace(made, **changes)
 
 
 def detail_facts(**changes: Any) -> DetailFacts:
@@ -315,11 +316,11 @@ def detail_facts(**changes: Any) -> DetailFacts:
         images=("https://img.example/1.jpg", "https://img.example/2.jpg"),
         description_html="<p>cotton</p>",
     )
-    return replace(made, **changes)
+    return structs.replace(made, **changes)
 
 
 def an_option(number: int = 4134224619, **changes: Any) -> Option:
-    return replace(Option(option_no=number, color="", size="US 4", stock=1, size_guide=None), **changes)
+    return structs.replace(Option(option_no=number, color="", size="US 4", stock=1, size_guide=None), **changes)
 
 
 def option_facts(*options: Option) -> OptionFacts:

@@ -21,15 +21,11 @@ from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.migrate import upgrade
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore, ThreadRunner
 from sellerwatch.kernel.clock import SystemClock
-from sellerwatch.kernel.fast_values import freeze_at_run_time
 
 # For every test: how fast the machine is decides nothing. A test that chooses settings of its own starts from these,
 # and tests/architecture/test_busy_machine.py sees to it that none brings a time limit back.
 hypothesis.settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 hypothesis.settings.load_profile("any machine")
-
-# What is frozen to the type checker alone in production is really frozen here.
-freeze_at_run_time()
 
 #: What a repository promises holds on both.
 ENGINES = ("sqlite", "mariadb")
@@ -73,12 +69,17 @@ def mariadb_template(mariadb: MariaDb) -> str:
     return migrated_database(mariadb).rpartition("/")[2]
 
 
+@pytest.fixture(scope="session")
+def mariadb_copy(mariadb: MariaDb, mariadb_template: str) -> str:
+    """One database for all tests that leave its tables as they are, one after the other."""
+    return mariadb.copy(mariadb_template)
+
+
 @pytest.fixture
-def mariadb_url(mariadb: MariaDb, mariadb_template: str) -> Iterator[str]:
-    """A database of this test alone, on the current schema."""
-    url = mariadb.copy(mariadb_template)
-    yield url
-    mariadb.drop(url)
+def mariadb_url(mariadb: MariaDb, mariadb_template: str, mariadb_copy: str) -> str:
+    """A database of this test alone, on the current schema; it may change rows, not tables."""
+    mariadb.refill(mariadb_copy, mariadb_template)
+    return mariadb_copy
 
 
 @pytest.fixture

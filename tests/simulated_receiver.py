@@ -33,7 +33,7 @@ class SimulatedReceiver:
         self._longest_wait = longest_wait
 
     async def deliver(self, message: EventBody, now: datetime) -> Receipt:
-        body, timestamp = message.payload.encode(), str(int(now.timestamp()))
+        body, timestamp = message.payload, str(int(now.timestamp()))
         headers = {
             "content-type": "application/json; charset=utf-8",
             "idempotency-key": message.outbox_id,

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 #: Seconds after which something counts as never happening, however busy the machine is.
-PATIENCE = 150.0
+PATIENCE = 600.0
 
 
 async def until(condition: Callable[[], bool], what: str = "the condition") -> None:

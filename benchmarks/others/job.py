@@ -111,18 +111,45 @@ def _part(value: Any, body: bytes) -> tuple[str, bytes]:
 
 
 class Meter:
-    """CPU of this process, its threads and its children, and the time on the wall, since it was made."""
+    """CPU of this process, its threads and its children, and the time on the wall, since it was made; bytes that it
+    wrote to disk, and the size of its database."""
 
-    def __init__(self) -> None:
+    def __init__(self, database: Path) -> None:
+        self._database, self._written = database, _written()
         self._cpu, self._began = _cpu(), time.perf_counter()
 
     def read(self, requests: int) -> dict[str, float]:
+        seconds, cpu, peak_mb = time.perf_counter() - self._began, _cpu() - self._cpu, _peak_mb()
+        disk = _whole_size(self._database)
+        written = _written() - self._written
         return {
             "requests": requests,
-            "seconds": time.perf_counter() - self._began,
-            "cpu": _cpu() - self._cpu,
-            "peak_mb": _peak_mb(),
+            "seconds": seconds,
+            "cpu": cpu,
+            "peak_mb": peak_mb,
+            "disk": disk,
+            "written": written,
         }
+
+
+def _written() -> int:
+    """Bytes that this process made the kernel write: a page that is written again before it is on disk counts once."""
+    lines = Path("/proc/self/io").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("write_bytes"))
+
+
+def _whole_size(database: Path) -> int:
+    """Bytes of a database once all of its write-ahead log is in the file; this process writes it there."""
+    if not database.exists():
+        return 0
+    opened = sqlite3.connect(database)
+    try:
+        opened.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        ((pages,),) = opened.execute("PRAGMA page_count")
+        ((size,),) = opened.execute("PRAGMA page_size")
+    finally:
+        opened.close()
+    return int(pages * size)
 
 
 def _cpu() -> float:

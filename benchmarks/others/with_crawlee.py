@@ -51,7 +51,7 @@ async def crawl(url: str, shop: job.Shop) -> None:
 
     crawler.router.handler("DETAIL")(part)
     crawler.router.handler("OPTION")(part)
-    meter = job.Meter()
+    meter = job.Meter(shop.path)
     await crawler.run([asking(job.list_path(0), "page", number=0)], purge_request_queue=False)
     shop.flush()
     job.tell(meter.read(shop.requests))

@@ -56,7 +56,7 @@ class Seller(scrapy.Spider):
         self.measured: dict[str, float] = {}
 
     async def start(self) -> AsyncIterator[Any]:
-        self.meter = job.Meter()
+        self.meter = job.Meter(self.shop.path)
         yield self.asking(job.list_path(0), self.page, 0)
 
     def asking(self, path: str, callback: Any, *given: Any) -> Any:

@@ -1,4 +1,5 @@
-"""The examples of docs/examples and the Dockerfile cannot be run here: at least they name what there is."""
+"""What the examples of docs/examples and the Dockerfile name exists. Their parts are run by
+tests/journeys/test_examples.py."""
 
 from __future__ import annotations
 
@@ -99,10 +100,14 @@ def test_kubernetes_runs_commands_of_ours(kind: str) -> None:
         labels = manifest["spec"].get("selector", {}).get("matchLabels", {})
         template = manifest["spec"]["template"]
         assert labels.items() <= template.get("metadata", {}).get("labels", {}).items()
+        is_ours = manifest["metadata"]["name"] != "sellerwatch-redis"
         for container in template["spec"]["containers"]:
-            assert container["args"][0] in COMMANDS
-            shared, own = [next(iter(source.values()))["name"] for source in container["envFrom"]]
-            assert (shared, own) == ("sellerwatch", f"sellerwatch-{container['name']}")
+            if is_ours:
+                assert container["args"][0] in COMMANDS
+                shared, own = [next(iter(source.values()))["name"] for source in container["envFrom"]]
+                assert (shared, own) == ("sellerwatch", f"sellerwatch-{container['name']}")
+            mounts = {mount["name"] for mount in container["volumeMounts"]}
+            assert mounts == {volume["name"] for volume in template["spec"]["volumes"]}
             limits = container["securityContext"]
             assert limits == {
                 "allowPrivilegeEscalation": False,
@@ -111,25 +116,33 @@ def test_kubernetes_runs_commands_of_ours(kind: str) -> None:
             }
         pod = template["spec"]
         assert pod["automountServiceAccountToken"] is False
-        assert (pod["securityContext"]["runAsNonRoot"], pod["securityContext"]["runAsUser"]) == (True, 10001)
+        user = 10001 if is_ours else 999
+        assert (pod["securityContext"]["runAsNonRoot"], pod["securityContext"]["runAsUser"]) == (True, user)
 
 
 def test_kubernetes_lets_the_ingress_alone_reach_the_api_and_nothing_reach_the_others() -> None:
     policies = {each["metadata"]["name"]: each["spec"] for each in manifests() if each["kind"] == "NetworkPolicy"}
     (expression,) = policies["sellerwatch"]["podSelector"]["matchExpressions"]
     deployed = {each["metadata"]["name"] for each in manifests() if each["kind"] == "Deployment"}
-    assert set(expression["values"]) == deployed
+    assert set(expression["values"]) == deployed - {"sellerwatch-redis"}
     assert policies["sellerwatch"]["policyTypes"] == ["Ingress", "Egress"]
     assert "ingress" not in policies["sellerwatch"]
     (rule,) = policies["sellerwatch-api"]["ingress"]
     assert [port["port"] for port in rule["ports"]] == [8080]
+    redis = policies["sellerwatch-redis"]
+    assert redis["policyTypes"] == ["Ingress", "Egress"]
+    assert "egress" not in redis
+    (rule,) = redis["ingress"]
+    assert rule["from"][0]["podSelector"]["matchExpressions"] == [expression]
 
 
 def test_compose_publishes_the_front_alone() -> None:
     services = yaml.safe_load((EXAMPLES / "compose.yaml").read_text())["services"]
     assert [name for name, service in services.items() if "ports" in service] == ["front"]
     assert all(
-        service["read_only"] and service["cap_drop"] == ["ALL"] for service in services.values() if "build" in service
+        service["read_only"] and service["cap_drop"] == ["ALL"]
+        for name, service in services.items()
+        if name != "mariadb"
     )
 
 

@@ -60,25 +60,6 @@ AGGREGATES = {
     "task": "crawling/task.py",
 }
 
-# On the path of every request, where docs/decisions/0017 measures what a cheap value saves.
-FAST_VALUES = {
-    "adapters/sql/products.py",
-    "adapters/sql/tasks.py",
-    "agents/agent.py",
-    "agents/answers.py",
-    "agents/outages.py",
-    "agents/pool.py",
-    "agents/record_outcomes.py",
-    "catalog/absorb.py",
-    "catalog/facts.py",
-    "catalog/ports.py",
-    "catalog/product.py",
-    "crawling/absorb_results.py",
-    "crawling/claim.py",
-    "crawling/judged_result.py",
-    "crawling/task.py",
-    "outbox/message.py",
-}
 # What is recorded together with a change, in one place for each kind of change: a use case that writes the table itself
 # would leave out the activity.
 RECORDED_WITH = {
@@ -211,10 +192,12 @@ def writing_without_activity(tree: ast.AST) -> Iterator[str]:
             yield f"line {node.lineno} calls {ast.unparse(node.func)}"
 
 
-def using_fast_values(tree: ast.AST) -> Iterator[str]:
+def changeable_structs(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").endswith("fast_values"):
-            yield f"line {node.lineno} imports fast_values"
+        if isinstance(node, ast.ClassDef) and "Struct" in map(ast.unparse, node.bases):
+            frozen = {each.arg: ast.unparse(each.value) for each in node.keywords}.get("frozen")
+            if frozen != "True":
+                yield f"{node.name} is a Struct and not frozen"
 
 
 def wide_ports(tree: ast.AST) -> Iterator[str]:
@@ -298,9 +281,8 @@ def test_adapters_record_no_activity_of_their_own() -> None:
     assert across(making_activity, adapters, ("adapters/sql/activity.py",)) == []
 
 
-def test_fast_values_stay_on_the_path_of_a_request() -> None:
-    found = {said.partition(":")[0] for said in across(using_fast_values, SOURCE)}
-    assert found == FAST_VALUES
+def test_structs_are_frozen() -> None:
+    assert across(changeable_structs, SOURCE) == []
 
 
 def test_no_port_has_more_than_nine_methods() -> None:
@@ -332,7 +314,8 @@ TEN_TABLES = TEN.replace("    def", "    @property\n    def")
         (writing_without_activity, "batch.tx.executions.save(run)"),
         (writing_without_activity, "tx.audit.record(entry)"),
         (making_activity, "from sellerwatch.kernel.activity import Activity, ActivityLog"),
-        (using_fast_values, "from sellerwatch.kernel.fast_values import fast_frozen"),
+        (changeable_structs, "class Prices(Struct):\n    stock: int"),
+        (changeable_structs, "class Prices(Struct, frozen=False):\n    stock: int"),
         (wide_ports, f"class Wide(Protocol):\n{TEN}"),
         (wide_ports, f"class Wide(Narrow, Protocol[T]):\n{TEN}"),
         (wide_ports, f"class Wide(Protocol):\n{TEN_TABLES}\n    def act(self) -> None: ..."),

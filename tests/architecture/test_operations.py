@@ -35,6 +35,10 @@ EXPORT = "An export is a file as large as the catalogue; the API lists products 
 RETENTION = "A service does it every hour; doing it now may take many minutes, which no request waits for."
 RULES = "EventBridge's rules are compared by an administrator of AWS, with keys that the service need not have."
 STEPS = "One request is one transaction; what is left over is named in the answer, to be asked for again."
+CHECK = (
+    "It reads every row, which may take minutes: no request waits for it, and no service shares its database with it."
+)
+RESTORE = "It is a step of `db restore`, on a copy that no service works with yet."
 TOKEN = "Who makes a credential that outlives a log-in must be at the machine; a log-in that was stolen cannot."
 NO_LOGIN = "The command line works on the database and needs no log-in."
 STREAM = "Pages and programs follow the event stream; `audit list` and `executions progress` show what it said."
@@ -64,6 +68,11 @@ REASONS: dict[tuple[str, str], str] = {
     ("crawling.queries.saw_everything", "console"): DEMO,
     ("operations.aws.all_schedules", "api"): RULES,
     ("operations.aws.all_schedules", "console"): RULES,
+    ("operations.database_check.check_database", "api"): CHECK,
+    ("operations.database_check.check_database", "console"): CHECK,
+    ("operations.restore.adopt_backup", "api"): RESTORE,
+    ("operations.restore.adopt_backup", "cli"): RESTORE,
+    ("operations.restore.adopt_backup", "console"): RESTORE,
     ("operations.export.export_products", "api"): EXPORT,
     ("operations.export.export_products", "console"): EXPORT,
     ("operations.outbox.move_all_chosen", "api"): STEPS,
@@ -93,6 +102,8 @@ REASONS: dict[tuple[str, str], str] = {
     ("reports.queries.read_service_parts", "console"): MONITORS,
     ("reports.schedule_outlook.schedule_outlook", "api"): OUTLOOK,
     ("reports.schedule_outlook.schedule_outlook", "cli"): OUTLOOK,
+    ("reports.queries.show_last_backup", "api"): "`GET /api/v1/status` has it.",
+    ("reports.queries.show_last_backup", "cli"): "`status` has it.",
     ("schedules.queries.list_schedules", "console"): "The page lists schedules by next start, beside the coming day.",
     ("sellers.queries.show_schedule", "console"): "A seller's page shows its schedule.",
 }

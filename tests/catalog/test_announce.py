@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
+from msgspec import structs
 from tests.builders import MINUTE, StoppedClock, execution_id, worker_id
 from tests.crawling.crawl_world import ONE, a_marketplace
 from tests.world import StoreWorld
@@ -65,7 +66,7 @@ class ProductWorld(StoreWorld):
                     absorb_part(product_batch, part, ONE, now)
             product = product_batch.products[self.item]
             announcer = Announcer(
-                product_batch, tx.bodies, tx.product_outbox, tx.history, self.market, now, self.policies
+                product_batch, tx.bodies, tx.product_outbox, tx.history, tx.backups, self.market, now, self.policies
             )
             told = announcer.announce(product, OutboxId(next(drawn)), execution_id())
             added, saved, listed = product_batch.take_products()
@@ -87,7 +88,7 @@ class ProductWorld(StoreWorld):
         def work(tx: Transaction, drawn: Iterator[str]) -> Message:
             product_batch = ProductBatch(tx.products.of_items([self.item]))
             announcer = Announcer(
-                product_batch, tx.bodies, tx.product_outbox, tx.history, self.market, now, self.policies
+                product_batch, tx.bodies, tx.product_outbox, tx.history, tx.backups, self.market, now, self.policies
             )
             told = announcer.announce_snapshot(product_batch.products[self.item], OutboxId(next(drawn)))
             tx.products.save(product_batch.take_products()[1])
@@ -373,7 +374,9 @@ async def deleted(shop: ProductWorld) -> None:
     """Told as gone; how that is proved is not the matter here."""
     product, now = await shop.product(), shop.now
     gone = product.announce(DELETED, now)
-    message = replace((await shop.messages())[-1], outbox_id=OutboxId(shop.ids.new()), event_type=DELETED, version=2)
+    message = structs.replace(
+        (await shop.messages())[-1], outbox_id=OutboxId(shop.ids.new()), event_type=DELETED, version=2
+    )
 
     def work(tx: Transaction) -> None:
         tx.products.save([gone])
@@ -522,7 +525,7 @@ async def test_a_snapshot_leaves_out_parts_of_which_the_others_are_still_to_come
     await shop.told_by_a_run()
     before = shop.truth
     shop.restock(41)
-    now, product = shop.now, replace(await shop.product(), is_changed=True, detail_hash="0" * 32)
+    now, product = shop.now, structs.replace(await shop.product(), is_changed=True, detail_hash="0" * 32)
     await shop.store.transact(lambda tx: tx.products.save([product]))
     await shop.told_again()
     assert (await shop.events())[-1].product_data == before

@@ -30,7 +30,7 @@ from sellerwatch.outbox.event import SCHEMA_VERSION, data_json, event_body, ping
 WHOLE = whole_of(list_facts(), detail_facts(), option_facts())
 
 
-def a_body(event_type: str, data: dict[str, Any] = WHOLE) -> str:
+def a_body(event_type: str, data: dict[str, Any] = WHOLE) -> bytes:
     if event_type == "PING":
         return ping_body(outbox_id(), NOW)
     if event_type == "PRODUCT_SNAPSHOT":

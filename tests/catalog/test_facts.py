@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
+from msgspec import structs
 from tests.builders import an_option, detail_facts, digest_of, list_facts, option_facts, whole_of
 
 from sellerwatch.catalog.facts import Brand, Category, DetailFacts, Facts, Prices
@@ -136,7 +137,7 @@ OTHER: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("field", [f.name for f in fields(DetailFacts)])
+@pytest.mark.parametrize("field", [f.name for f in structs.fields(DetailFacts)])
 def test_every_fact_of_the_detail_counts(field: str) -> None:
     assert digest_of(detail_facts(**{field: OTHER[field]})) != digest_of(detail_facts())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import pairwise
 from typing import Any
 
@@ -10,6 +10,7 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from tests.builders import ITEM, MINUTE, NOW, SELLER, execution_id, outbox_id, product_id
 
 from sellerwatch.catalog.differences import Change, differences, replay
@@ -123,7 +124,7 @@ def test_the_last_change_is_the_last_entry_in_which_something_differs() -> None:
 
 def test_a_change_that_was_merged_stays_within_its_version() -> None:
     created, updated = history_of([a_state(), a_state(stock=2)])
-    merged = replace(updated, version=1)
+    merged = structs.replace(updated, version=1)
     assert last_change([created, merged]) == (1, 1, (Change("stock", 1, 2),))
 
 

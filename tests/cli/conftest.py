@@ -37,7 +37,7 @@ def run_cold(tmp_path: Path) -> Run:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=600,
             check=False,
         )
         assert "Traceback" not in done.stderr, done.stderr

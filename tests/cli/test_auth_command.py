@@ -27,7 +27,7 @@ def piped(world: CliWorld, *arguments: str, given: str = PASSWORD) -> subprocess
         input=f"{given}\n",
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec import structs
 from tests.builders import MINUTE, StoppedClock, a_complete_product, a_task
 
 from sellerwatch.adapters.sql.transaction import Transaction
@@ -20,7 +19,7 @@ from sellerwatch.marketplaces.mustit.parse import read_list
 from sellerwatch.simulator.rendering import Renderer
 from sellerwatch.simulator.simulator import Simulator
 
-from .cli_world import NOW, SELLER, CliWorld, execution_id, task_id, task_number
+from .cli_world import NOW, SELLER, CliWorld, CrawledProducts, execution_id, task_id, task_number
 from .conftest import refused
 
 #: What only `show` says of a run.
@@ -66,7 +65,7 @@ def test_show_counts_tasks_by_type_and_state_and_errors_by_cause(world: CliWorld
         task = tx.tasks.get(task_id(task_number() + 4))
         assert task is not None
         unreadable = Failure.of(FailureCode.UNREADABLE, NOW, endpoint="detail", problem="EMPTY")
-        tx.tasks.save([replace(task, failure=unreadable)], NOW)
+        tx.tasks.save([structs.replace(task, failure=unreadable)], NOW)
 
     world.do(another_error)
     shown = world.json("executions", "show", execution_id())
@@ -266,3 +265,13 @@ def test_the_progress_of_a_run_is_shown_step_by_step(world: CliWorld) -> None:
     assert world.json("executions", "progress", run.execution_id)["content"] == [{"at": stamp(NOW), **counts}]
     assert "50 %" in world.said("executions", "progress", run.execution_id)
     assert "execution" in refused(world("executions", "progress", execution_id(99)), 1)
+
+
+def test_a_run_counts_every_field_that_changed_prices_and_stock_too(world: CliWorld) -> None:
+    products = CrawledProducts(world)
+    products.crawl()
+    products.change(products.items[0], stock=77)
+    run = products.crawl()
+    found = {(each["field"], each["products"]) for each in world.json("executions", "show", run)["changedFields"]}
+    assert ("stock", 1) in found
+    assert "stock" in world.said("executions", "show", run)

@@ -69,7 +69,7 @@ def test_a_reader_that_goes_away_ends_it_without_a_word(tmp_path: Path) -> None:
             stdout=writing,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=60,
+            timeout=600,
             check=False,
         )
     finally:

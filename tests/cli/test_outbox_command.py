@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec import structs
 from tests.builders import LATER, NOW, a_message, a_refused_seller, product_id, schedule_id, worker_id
 from tests.world import due_messages
 
@@ -335,7 +335,7 @@ def test_a_refused_seller_is_shown_and_tried_at_once_on_resume(world: CliWorld) 
 
 def test_delivery_times_are_shown_once_something_was_delivered(world: CliWorld) -> None:
     assert "No message was delivered yet." in world.said("outbox", "delivery-times")
-    sent = replace(a_message(1), status=MessageStatus.COMPLETED, sent_at=NOW + timedelta(seconds=2.5))
+    sent = structs.replace(a_message(1), status=MessageStatus.COMPLETED, sent_at=NOW + timedelta(seconds=2.5))
     world.do(lambda tx: tx.product_outbox.add(sent))
     assert world.said("outbox", "delivery-times").split()[-1] == "2.5"
     assert [each["seconds"] for each in world.json("outbox", "delivery-times")["content"]] == [2.5]

@@ -29,7 +29,7 @@ def test_it_reports_each_request_and_exits_with_1_when_a_rule_was_broken(tmp_pat
     try:
         told = json.loads(process.stdout.readline())
         assert (told["db"], told["signed"]) == ("received.db", False)
-        connection = HTTPConnection(urlsplit(told["events"]).netloc, timeout=60)
+        connection = HTTPConnection(urlsplit(told["events"]).netloc, timeout=600)
         for key in (outbox_id(), "another"):
             connection.request("POST", "/events", ping_body(outbox_id(), NOW), {"Idempotency-Key": key})
             assert connection.getresponse().read() == b'{"received":true,"duplicate":false}'
@@ -37,7 +37,7 @@ def test_it_reports_each_request_and_exits_with_1_when_a_rule_was_broken(tmp_pat
         summary = json.loads(connection.getresponse().read())
         connection.close()
         process.send_signal(signal.SIGTERM)
-        first, second, last = map(json.loads, process.communicate(timeout=60)[0].splitlines())
+        first, second, last = map(json.loads, process.communicate(timeout=600)[0].splitlines())
     finally:
         process.kill()
     assert (first["eventType"], first["violations"]) == ("PING", [])

@@ -147,7 +147,7 @@ def test_a_name_that_is_no_text_is_bad_usage_in_one_sentence(database_file: Path
         env=clean_environment(DATABASE_URL=f"sqlite:///{database_file}"),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
     assert refused(done, 2).endswith("is not UTF-8 text.")

@@ -35,7 +35,7 @@ def test_it_says_where_it_listens_answers_and_ends_cleanly_when_told(tmp_path: P
             said += line
         facts = json.loads(said)
         assert (facts["sellers"], facts["products"], facts["profile"]) == (2, 6, "calm")
-        asked = HTTPConnection(facts["marketplace"].removeprefix("http://"), timeout=60)
+        asked = HTTPConnection(facts["marketplace"].removeprefix("http://"), timeout=600)
         asked.request("GET", "/", headers={"User-Agent": "Mozilla/5.0 (tests)"})
         answer = asked.getresponse()
         cookies = [cookie.partition("=")[0] for cookie in answer.headers.get_all("set-cookie", [])]
@@ -43,7 +43,7 @@ def test_it_says_where_it_listens_answers_and_ends_cleanly_when_told(tmp_path: P
         assert (answer.status, "token" in cookies) == (200, True)
     finally:
         process.send_signal(end)
-        rest, errors = process.communicate(timeout=60)
+        rest, errors = process.communicate(timeout=600)
     assert (process.returncode, rest, errors) == (0, "", "")
 
 

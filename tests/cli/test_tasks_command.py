@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.crawling.execution import ExecutionStatus
@@ -76,7 +76,7 @@ def test_errors_and_notes_are_said_in_the_language_of_the_setting(world: CliWorl
     def noted(tx: Transaction) -> None:
         task = tx.tasks.get(DONE)
         assert task is not None
-        tx.tasks.save([replace(task, note=TaskNote.HELD)], NOW)
+        tx.tasks.save([structs.replace(task, note=TaskNote.HELD)], NOW)
 
     world.do(noted)
     shown = world.json("tasks", "show", DONE)

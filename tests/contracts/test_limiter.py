@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from tests.builders import worker_id
 from tests.pool.lending import LIMITS, SLOW, Door, Process, a_ground, by_row, embedded, with_redis
 from tests.servers import Redis, running
@@ -156,7 +157,7 @@ async def test_the_healthiest_is_asked_first(kind: Kind) -> None:
 
     def make_ill(tx: Transaction) -> None:
         agents = tx.agents.get_rows([1, 3])
-        tx.agents.save({1: replace(agents[1], health_score=50), 3: replace(agents[3], health_score=80)})
+        tx.agents.save({1: structs.replace(agents[1], health_score=50), 3: structs.replace(agents[3], health_score=80)})
 
     await kind.store.transact(make_ill)
     permits = await process.lent(8)

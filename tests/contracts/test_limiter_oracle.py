@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from tests.builders import NOW, a_candidate, worker_id
 from tests.servers import Redis, running
 
@@ -89,7 +90,7 @@ def candidates(pool: Mapping[int, AgentDetails], limits: Limits) -> list[object]
 def candidate(row: int, one: AgentDetails, limits: Limits) -> object:
     left = limits.window_limit - one.under_way - sum(age < 60 for age in one.ages)
     used = NOW - timedelta(minutes=one.used)
-    return replace(
+    return structs.replace(
         a_candidate(row), row=row, health_score=one.health, last_used_at=used, slots_left=left, last_departure_us=0
     )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 from tests.aws import emulator, queues
 from tests.builders import rng, worker_id
 from tests.crawling.crawl_world import BROKEN, CrawlWorld
@@ -119,8 +120,8 @@ async def test_a_task_to_be_tried_again_comes_when_its_time_has_come(world: Queu
     await world.publish()
     hints = await world.receive()
     first, second = await world.claim(hints)
-    ending = replace(world.world.judged(first, BROKEN), wait=timedelta(seconds=30))
-    await world.world.absorb([ending, replace(world.world.judged(second, BROKEN), wait=timedelta(hours=1))])
+    ending = structs.replace(world.world.judged(first, BROKEN), wait=timedelta(seconds=30))
+    await world.world.absorb([ending, structs.replace(world.world.judged(second, BROKEN), wait=timedelta(hours=1))])
     await world.crawl.queue.acknowledge(hints)
     await world.publish()
     assert await world.claim() == []
@@ -147,7 +148,7 @@ async def test_of_a_paused_run_only_what_is_to_be_checked_again_is_taken_when_it
 
     def pause(tx: Transaction) -> TaskId:
         first, *_ = tx.run_tasks.open_of(run, [TaskStatus.WAITING])
-        tx.tasks.save([replace(first, available_at=later)], world.world.now)
+        tx.tasks.save([structs.replace(first, available_at=later)], world.world.now)
         tx.run_notes.add(run, {(NoteKind.PAUSED, "why"): 1, (NoteKind.RECHECK, first.task_id): 1})
         return first.task_id
 

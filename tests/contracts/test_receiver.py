@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import pytest
+from msgspec import structs
 from tests.builders import ITEM, NOW, SELLER, a_message
 from tests.simulated_receiver import SimulatedReceiver
 
@@ -28,7 +29,7 @@ READ = 0.2
 def an_event(version: int = 1) -> Message:
     made = a_message(version)
     data = {"itemNo": ITEM, "sellerId": SELLER, "name": "셔츠 🧵"}
-    return replace(
+    return structs.replace(
         made, payload=event_body(made.outbox_id, "PRODUCT_CREATED", ITEM, SELLER, version, NOW, (), data_json(data))
     )
 
@@ -119,7 +120,7 @@ async def test_silence_ends_after_the_time_to_read(pair: Pair) -> None:
 
 
 async def test_a_4xx_is_refused_for_good_and_says_why(pair: Pair) -> None:
-    receipt = await pair.receiver.deliver(replace(an_event(), payload="{}"), NOW)
+    receipt = await pair.receiver.deliver(structs.replace(an_event(), payload=b"{}"), NOW)
     assert (receipt.verdict, receipt.status) == (DeliveryVerdict.REFUSED, 400)
     assert receipt.problem == 'answered 400: {"status":400,"message":"eventId is missing or not str"}'
 

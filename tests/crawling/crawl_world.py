@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import orjson
+from msgspec import structs
 from tests.builders import DAY, HOUR, NOW, StoppedClock, a_failure, a_session, a_token, at, ids, worker_id
 from tests.world import StoreWorld, due_messages, enter_worker
 
@@ -145,7 +146,7 @@ class CrawlWorld(StoreWorld):
         clock of this world stands still during a request, however long it is said to have taken."""
         judged = judge(taken, answer or self.truthful(taken.task), self.market, self.request_seconds, self.now)
         asked = judged.wait if judged.verdict.agent is Outcome.TOO_MANY else None
-        return replace(judged, rest=max(HOUR, asked or HOUR)) if judged.verdict.agent.is_failure else judged
+        return structs.replace(judged, rest=max(HOUR, asked or HOUR)) if judged.verdict.agent.is_failure else judged
 
     async def absorb(self, endings: Iterable[JudgedResult], worker: int = 1) -> Absorbed:
         moment, group = at(self.now), list(endings)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 from tests.builders import DAY, HOUR, MINUTE, SECOND, a_failure, at, worker_id
 from tests.conftest import ENGINES
 from tests.crawling.crawl_world import ONE, TWO, CrawlWorld
@@ -137,7 +137,7 @@ async def test_a_full_window_opens_one_window_after_its_first_answer_and_not_bef
 async def test_a_task_is_not_taken_before_its_time(world: CrawlWorld) -> None:
     run = await world.start()
     [task], later = await world.tasks(run), world.now + MINUTE
-    await world.store.transact(lambda tx: tx.tasks.save([replace(task, available_at=later)], later))
+    await world.store.transact(lambda tx: tx.tasks.save([structs.replace(task, available_at=later)], later))
     claims = await world.claims()
     assert (claims.taken, claims.not_before, claims.lacks_agents) == ((), later, False)
     world.clock.time = later - timedelta(microseconds=1)

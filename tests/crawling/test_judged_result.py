@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec import structs
 from tests.builders import HOUR, ITEM, NOW, SECOND, a_candidate, a_task, a_token, boot_us, worker_id
 from tests.crawling.crawl_world import a_marketplace
 from tests.marketplaces.bodies import a_detail, a_page, an_entry, an_option, encoded
@@ -47,7 +46,7 @@ def judged(
 
 
 def an_answer(kind: AnswerKind, status: int | None = None, **rest: object) -> Answer:
-    return replace(Answer(kind, status, detail=f"It was {kind}."), **rest)  # type: ignore[arg-type]
+    return structs.replace(Answer(kind, status, detail=f"It was {kind}."), **rest)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
+from msgspec import structs
 from tests.builders import HOUR, MINUTE, SECOND, worker_id
 from tests.conftest import ENGINES
 from tests.crawling.crawl_world import BROKEN, CrawlWorld
@@ -130,7 +131,7 @@ async def test_a_claim_names_no_time_that_has_passed_for_an_endpoint_that_no_tas
     await world.answer(page)
     later = world.now + HOUR
     waiting = [task for task in await world.tasks(run) if task.may_start]
-    tasks = [replace(task, available_at=later) for task in waiting]
+    tasks = [structs.replace(task, available_at=later) for task in waiting]
     await world.store.transact(lambda tx: tx.tasks.save(tasks, later))
     await go_away(world, Endpoint.LIST)
     world.clock.time += timedelta(minutes=10)
@@ -195,7 +196,7 @@ async def test_an_outage_reopens_a_task_that_failed_for_it_and_no_other(
     await world.answer(detail, BROKEN)
     task = await world.task(detail.task.task_id)
     why = Failure.of(FailureCode(code), world.now, status=503, times=3)
-    failed = replace(task.publish_and_start(worker_id(), world.now).fail(why, world.now), is_final=True)
+    failed = structs.replace(task.publish_and_start(worker_id(), world.now).fail(why, world.now), is_final=True)
 
     def end(tx: Transaction) -> None:
         tx.tasks.save([failed], world.now)
@@ -220,7 +221,7 @@ async def test_an_outage_gives_agents_back_their_health_their_freedom_and_their_
         for each in await world.claim():
             if each.task.task_type is TaskType.PRODUCT_DETAIL:
                 details[each.candidate.row] = each
-    ill = replace(await world.agent(1), health_score=35)
+    ill = structs.replace(await world.agent(1), health_score=35)
 
     def make_ill(tx: Transaction) -> None:
         tx.agents.save({1: ill})

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 from tests.builders import HOUR, SECOND, at, rng, worker_id
 from tests.conftest import ENGINES
 from tests.crawling.crawl_world import BROKEN, GONE, ONE, TOO_MANY, TWO, CrawlWorld
@@ -20,7 +21,6 @@ from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.crawling.list_reconciliation import LIST_READINGS, pages_of
 from sellerwatch.crawling.task import Purpose, TaskNote, TaskStatus, TaskType
 from sellerwatch.kernel.failure import FailureCode
-from sellerwatch.kernel.fast_values import copy_with
 from sellerwatch.kernel.ids import ItemNo
 from sellerwatch.sellers.seller import SellerStatus
 
@@ -110,7 +110,7 @@ async def test_digests_of_an_earlier_build_tell_nothing_although_they_differ(wor
     def age(tx: Transaction) -> None:
         items = tx.products.of_items(world.items())
         old = {"minishop_hash": "1" * 32, "detail_hash": "2" * 32, "option_hash": "3" * 32}
-        tx.products.save([copy_with(product, **old) for product in items.values()])
+        tx.products.save([structs.replace(product, **old) for product in items.values()])
         tx.bodies.forget_body_hashes(world.items())
 
     await world.store.transact(age)
@@ -324,7 +324,7 @@ async def test_a_failure_is_retried_twice_and_the_third_is_final(world: CrawlWor
 async def test_a_retry_waits_for_its_pause(world: CrawlWorld) -> None:
     await world.start()
     [page] = await world.claim()
-    await world.absorb([replace(world.judged(page, BROKEN), wait=timedelta(seconds=7))])
+    await world.absorb([structs.replace(world.judged(page, BROKEN), wait=timedelta(seconds=7))])
     assert (await world.task(page.task.task_id)).available_at == world.now + timedelta(seconds=7)
     assert await world.claim() == ()
 
@@ -411,7 +411,7 @@ async def test_agents_are_charged_by_what_they_met(world: CrawlWorld) -> None:
     await world.start()
     [page] = await world.claim()
     row = page.candidate.row
-    await world.answer(page, replace(TOO_MANY, wait=3 * HOUR))
+    await world.answer(page, structs.replace(TOO_MANY, wait=3 * HOUR))
     agent = await world.agent(row)
     assert (agent.status, agent.health_score, agent.failure_count) == (AgentStatus.SUSPENDED, 80, 1)
     assert agent.suspended_until == world.now + 3 * HOUR
@@ -424,7 +424,7 @@ async def test_agents_are_charged_by_what_they_met(world: CrawlWorld) -> None:
 async def test_a_short_retry_after_does_not_shorten_the_rest(world: CrawlWorld) -> None:
     await world.start()
     [page] = await world.claim()
-    await world.answer(page, replace(TOO_MANY, wait=SECOND))
+    await world.answer(page, structs.replace(TOO_MANY, wait=SECOND))
     assert (await world.agent(page.candidate.row)).suspended_until == world.now + HOUR
 
 

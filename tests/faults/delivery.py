@@ -298,7 +298,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 good = case(world, numbers.get(name, 20))
                 delay = world.longest_delay(good)
                 report(f"{name}: all that is fine arrived once and in order; {good} after {delay:.1f} s at most")
-                assert service.end(signal.SIGTERM, 10) == 0
+                assert service.end(signal.SIGTERM) == 0
     return 0
 
 

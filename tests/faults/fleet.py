@@ -35,6 +35,7 @@ from tests.aws import emulator
 from tests.conftest import migrated_database
 from tests.faults.processes import Program, SimulatorProcess, register_at, run
 from tests.journeys.test_api import connect
+from tests.waiting import PATIENCE
 
 from sellerwatch.adapters.aws.client import Aws, AwsUnavailable
 
@@ -138,7 +139,7 @@ class Fleet:
     def restart(self, member: Member) -> str:
         """As a rolling restart does it: SIGTERM, and the next one when it is gone. What it said, for whoever looks."""
         was = member.program
-        assert was.end(signal.SIGTERM, 15) == 0, was.complained[-3000:]
+        assert was.end(signal.SIGTERM) == 0, was.complained[-3000:]
         self._replace(member)
         return was.complained
 
@@ -150,7 +151,7 @@ class Fleet:
 
     def end(self) -> None:
         for member in self.members:
-            assert member.program.end(signal.SIGTERM, 15) == 0, member.program.complained[-3000:]
+            assert member.program.end(signal.SIGTERM) == 0, member.program.complained[-3000:]
 
     def close(self) -> None:
         for member in self.members:
@@ -246,7 +247,7 @@ class Story:
     fleet: Fleet
     sellers: int
     rng: random.Random
-    patience: float = 120.0
+    patience: float = PATIENCE
     say: Callable[[str], None] = lambda _: None
     rounds: int = 0
     faults: list[str] = field(default_factory=list)

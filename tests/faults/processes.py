@@ -82,10 +82,10 @@ class Program:
         self.process.kill()
         self.process.wait()
 
-    def end(self, number: signal.Signals, within: float) -> int:
-        """Ask it to end; its exit code."""
+    def end(self, number: signal.Signals) -> int:
+        """Ask it to end; its exit code. How soon it ends is tested in `tests/simulation/test_losses.py`."""
         self.process.send_signal(number)
-        return self.process.wait(within)
+        return self.wait()
 
     def wait(self) -> int:
         return self.process.wait(PATIENCE)
@@ -160,13 +160,14 @@ class SimulatorProcess(Program):
         self.check_manners()
 
 
-def register_at(url: str, *sellers: str, due: bool = True) -> None:
-    """As `sellers add --crawl-now` does it, without a process for each."""
+def register_at(url: str, *sellers: str, due: bool = True, new: bool = True) -> None:
+    """As `sellers add --crawl-now` does it, without a process for each; known sellers are crawled once more."""
     clock = SystemClock()
     store = SqlStore(make_engine(url), clock, InlineRunner(), InlineRunner())
     world = StoreWorld(store, clock, Ids(clock, seeded_rng(*sellers)))
     names, now = list(map(SellerId, sellers)), world.now
-    asyncio.run(world.register(names))
+    if new:
+        asyncio.run(world.register(names))
     if due:
         asyncio.run(world.transact(lambda tx: [run_now(tx, a_context(now), name) for name in names]))
     world.store.close()

@@ -74,7 +74,7 @@ def killed_resync(
                 service = Program(folder, "serve", **settings)  # noqa: PLW2901
             with service:
                 wait_until(lambda: count(database, LEFT) == 0 and is_settled(database, 0), "the resync is delivered")
-                assert service.end(signal.SIGTERM, 10) == 0
+                assert service.end(signal.SIGTERM) == 0
         assert count(database, SNAPSHOTS) - before == total, "each product exactly once"
         assert count(database, GONE) == 3 * sellers
         simulator.check()

@@ -21,4 +21,4 @@ def test_one_sellers_trouble_stops_no_other_and_costs_no_try(tmp_path: Path, dat
         first_answers_lost(world, 20)
         every_tenth_fails(world, 100)
         hanging_for_a_seller(world, 20)
-        assert service.end(signal.SIGTERM, 10) == 0
+        assert service.end(signal.SIGTERM) == 0

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from tests.faults.fleet import telling
-
-#: Eight processes that are started again and again: most of the time is theirs, on a machine that has others to serve.
-pytestmark = pytest.mark.timeout(400)
 
 
 def test_a_fleet_whose_processes_and_servers_die_and_whose_messages_double_tells_all_there_is(tmp_path: Path) -> None:

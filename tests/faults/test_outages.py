@@ -1,4 +1,5 @@
-"""Outages of the marketplace as real processes: two services on one file, a simulator that refuses, errs or forgets.
+"""Outages of the marketplace as real processes: a service and a worker on one file, a simulator that refuses, errs or
+forgets.
 
 The stories with exact times and costs are told on virtual time (`tests/simulation/test_outages.py`).
 """
@@ -62,7 +63,7 @@ def test_runs_that_are_due_in_an_outage_start_when_it_is_over(
         settings = simulator.settings(database_file, **SOON)
         register_at(f"sqlite:///{database_file}", *SELLERS)
         simulator.ask("outage?ailment=refused", "POST")
-        with Program(tmp_path, "serve", **settings), Program(tmp_path, "serve", **settings):
+        with Program(tmp_path, "serve", **settings), Program(tmp_path, "worker", **settings):
             if is_short:
                 wait_until(lambda: simulator.ask("requests")["total"] > 0, "a first connection was refused")
             else:
@@ -82,16 +83,17 @@ def test_an_outage_in_mid_run_fails_no_task_and_is_seen_by_every_process(
     with SimulatorProcess(tmp_path, "--sellers", "2", "--products", "150", "--detail-kb", "1", *slow) as simulator:
         settings = simulator.settings(database_file, **SOON)
         register_at(f"sqlite:///{database_file}", *SELLERS)
-        with Program(tmp_path, "serve", **settings) as one, Program(tmp_path, "serve", **settings) as two:
+        with Program(tmp_path, "serve", **settings) as one, Program(tmp_path, "worker", **settings) as two:
             wait_until(lambda: simulator.requests >= 200, "200 requests")
             simulator.ask(f"outage?ailment={ailment}", "POST")
             wait_until(lambda: count(database_file, OPEN) > 0, "a circuit is open")
             said = simulator.ask("requests")["now"]
             wait_until(lambda: simulator.ask("requests")["now"] > said + 3, "three seconds of it")
             spent = simulator.ask(f"requests?since={said}")["byEndpoint"]
-            assert "CIRCUIT_OPEN" in shown_causes(tmp_path, settings)
+            lasted = simulator.ask("requests")["now"] - said
+            wait_until(lambda: "CIRCUIT_OPEN" in shown_causes(tmp_path, settings), "runs say why they wait")
             # A probe a second and an endpoint at first, and what was under way; a crawl would ask hundreds.
-            assert spent.get("options", 0) < 40, spent
+            assert spent.get("options", 0) < 37 + lasted, spent
             simulator.ask("outage?ailment=none", "POST")
             check(simulator, database_file)
             assert count(database_file, TRIES) == 0
@@ -104,7 +106,7 @@ def test_a_marketplace_that_voids_all_tokens_in_mid_run_costs_no_task(tmp_path: 
     with SimulatorProcess(tmp_path, "--sellers", "2", "--products", "150", "--detail-kb", "1", *slow) as simulator:
         settings = simulator.settings(database_file, **SOON)
         register_at(f"sqlite:///{database_file}", *SELLERS)
-        with Program(tmp_path, "serve", **settings), Program(tmp_path, "serve", **settings):
+        with Program(tmp_path, "serve", **settings), Program(tmp_path, "worker", **settings):
             wait_until(lambda: simulator.requests >= 200, "200 requests")
             simulator.ask("restart", "POST")
             check(simulator, database_file)
@@ -118,7 +120,7 @@ def test_an_identity_that_is_always_answered_401_costs_no_task_and_no_other_iden
         settings = simulator.settings(database_file, **SOON)
         register_at(f"sqlite:///{database_file}", *SELLERS)
         simulator.ask(f"outage?ailment=unauthorised&userAgent={quote(first_identity(database_file))}", "POST")
-        with Program(tmp_path, "serve", **settings), Program(tmp_path, "serve", **settings):
+        with Program(tmp_path, "serve", **settings), Program(tmp_path, "worker", **settings):
             wait_until(lambda: is_settled(database_file, len(SELLERS)), "the runs are over and delivered")
         simulator.check()
         refused = simulator.ask("requests")["byStatus"].get("401", 0)
@@ -131,11 +133,11 @@ def test_429_for_everybody_opens_the_pool_breaker_and_costs_no_task(tmp_path: Pa
     with SimulatorProcess(tmp_path, "--sellers", "2", "--products", "150", "--detail-kb", "1", *slow) as simulator:
         settings = simulator.settings(database_file, BREAKER_OPEN_SECONDS=1, **SOON | {"AGENT_SUSPENSION_SECONDS": 8})
         register_at(f"sqlite:///{database_file}", *SELLERS)
-        with Program(tmp_path, "serve", **settings), Program(tmp_path, "serve", **settings):
+        with Program(tmp_path, "serve", **settings), Program(tmp_path, "worker", **settings):
             wait_until(lambda: simulator.requests >= 200, "200 requests")
             simulator.ask("outage?ailment=storm", "POST")
             wait_until(lambda: count(database_file, BREAKER_OPEN) > 0, "the pool's breaker is open")
-            assert "POOL_BREAKER_OPEN" in shown_causes(tmp_path, settings)
+            wait_until(lambda: "POOL_BREAKER_OPEN" in shown_causes(tmp_path, settings), "runs say why they wait")
             now = simulator.ask("requests")["now"]
             wait_until(lambda: simulator.ask("requests")["now"] > now + 5, "several probes, each answered 429")
             simulator.ask("outage?ailment=none", "POST")
@@ -149,7 +151,7 @@ def test_a_run_paused_by_details_without_their_module_goes_on_by_itself(tmp_path
         settings = simulator.settings(database_file, **SOON)
         register_at(f"sqlite:///{database_file}", *SELLERS)
         simulator.ask("outage?ailment=without%20module&endpoint=detail", "POST")
-        with Program(tmp_path, "serve", **settings), Program(tmp_path, "serve", **settings):
+        with Program(tmp_path, "serve", **settings), Program(tmp_path, "worker", **settings):
             wait_until(lambda: count(database_file, PAUSED) == len(SELLERS), "both runs are paused")
             assert shown_causes(tmp_path, settings) == ["RUN_PAUSED"] * len(SELLERS)
             simulator.ask("outage?ailment=none", "POST")
@@ -161,7 +163,7 @@ def test_a_pause_by_a_command_keeps_both_processes_from_asking_until_it_ends(
 ) -> None:
     with SimulatorProcess(tmp_path, "--sellers", "2", "--products", "20", "--detail-kb", "1") as simulator:
         settings = simulator.settings(database_file, **SOON)
-        with Program(tmp_path, "serve", **settings) as one, Program(tmp_path, "serve", **settings) as two:
+        with Program(tmp_path, "serve", **settings) as one, Program(tmp_path, "worker", **settings) as two:
             one.until_it_says("serving")
             two.until_it_says("serving")
             with Program(tmp_path, "marketplace", "pause", **settings) as command:

@@ -47,7 +47,7 @@ def test_a_scheduler_starts_two_workers_crawl_and_an_api_knows_who_is_missing(
             assert down(address) == set()
             simulator.check()
             for process in (scheduler, *workers, api):
-                assert process.end(signal.SIGTERM, 15) == 0, process.complained
+                assert process.end(signal.SIGTERM) == 0, process.complained
                 assert "Traceback" not in process.complained
 
 
@@ -57,7 +57,7 @@ def test_what_a_command_asks_for_is_done_by_the_worker_at_once(tmp_path: Path, d
         register(database_file, "seller_0001")
         with Program(tmp_path, "worker", **settings), Program(tmp_path, "scheduler", **settings):
             wait_until(lambda: is_settled(database_file, 1) and count(database_file, DELIVERED) == 3, "delivered")
-            with closing(sqlite3.connect(database_file, timeout=60)) as connection, connection:
+            with closing(sqlite3.connect(database_file, timeout=600)) as connection, connection:
                 connection.execute("UPDATE product_outbox SET status = 'FAILED' WHERE version = 1")
             assert run(tmp_path, "outbox", "replay", "--all-failed", **settings).returncode == 0
             wait_until(lambda: simulator.ask("stats")["productServer"]["duplicates"] == 3, "all are sent again")

@@ -37,7 +37,7 @@ SHOTS = ROOT / ".screenshots"
 AXE = ROOT / "tests/journeys/vendor/axe-4.14.0.min.js"
 PASSWORD = "correct horse battery"
 #: Nobody waits longer for anything here; a machine that is slow is not a fault.
-PATIENCE = 30_000
+PATIENCE = 600_000
 DESKTOP, PHONE = (1280, 800), (390, 844)
 
 
@@ -126,7 +126,7 @@ def opened_console(template: Path, folder: Path) -> Iterator[ConsoleInBrowser]:
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
-    assert began.wait(60)
+    assert began.wait(600)
     try:
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=program("chromium"), args=["--no-sandbox"])

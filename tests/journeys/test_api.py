@@ -68,7 +68,7 @@ def test_the_examples_of_the_page_work_on_a_fresh_install_and_no_secret_is_left_
         assert said == expected
         again, body = curl(next(c for c in EXAMPLES if "order-17" in c), names)
         assert (again, json.loads(body)["sellerId"]) == (201, "seller_12345")
-        assert serving.end(signal.SIGTERM, 30) == 0
+        assert serving.end(signal.SIGTERM) == 0
     kept = b"".join(path.read_bytes() for path in tmp_path.iterdir() if path.name.startswith("fresh.db"))
     for secret in (names["ONE_TIME"], "correct horse battery", names["TOKEN"]):
         assert secret.encode() not in kept
@@ -90,6 +90,6 @@ def test_an_open_stream_does_not_keep_it_from_stopping(tmp_path: Path) -> None:
             connection.request("GET", "/api/v1/events", headers=headers)
             stream = connection.getresponse()
             assert stream.readline() == b"retry: 2000\n"
-            assert serving.end(signal.SIGTERM, 30) == 0
+            assert serving.end(signal.SIGTERM) == 0
             assert b"Traceback" not in serving.complained.encode()
             stream.read()

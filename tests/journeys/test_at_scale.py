@@ -139,7 +139,7 @@ def test_health_names_the_server_that_is_away_and_the_rest_goes_on(
 
 def health(address: str) -> dict[str, bool]:
     try:
-        with urlopen(f"{address}/actuator/health", timeout=60) as answer:  # noqa: S310 - our own
+        with urlopen(f"{address}/actuator/health", timeout=600) as answer:  # noqa: S310 - our own
             body = json.load(answer)
     except HTTPError as down:
         body = json.load(down)

@@ -55,6 +55,6 @@ def test_a_demo_stays_up_until_it_is_asked_to_end_and_leaves_nothing_behind(
         shown.until_it_says("round 1: crawling" if crawling else "the catalogues are equal")
         assert len(list(scratch.glob("sellerwatch-demo-*"))) == 1
         # What was cut off in the middle is not equal yet, and the exit code says so.
-        assert shown.end(number, 15) == (1 if crawling else 0)
+        assert shown.end(number) == (1 if crawling else 0)
         assert "Traceback" not in shown.complained + shown.said
     assert list(scratch.iterdir()) == []

@@ -50,7 +50,7 @@ def running(store: SqlStore) -> Iterator[Served]:
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
-    assert began.wait(60)
+    assert began.wait(600)
     try:
         yield found[0]
     finally:
@@ -79,7 +79,7 @@ def test_every_answer_is_one_that_is_described(store: SqlStore, who: str) -> Non
             headers = headers_of(api, who)
 
             def ask(case: Any) -> None:
-                answer = request_of(case).call(headers=headers, timeout=60)  # noqa: B023 - run below
+                answer = request_of(case).call(headers=headers, timeout=600)  # noqa: B023 - run below
                 # 502 and 503 are refusals with a reason; 500 is a bug of ours.
                 assert answer.status_code != 500, answer.text
                 case.validate_response(answer, checks=checks)

@@ -69,6 +69,14 @@ def test_ids_stay_uuids_of_version_7_when_the_random_bits_run_over() -> None:
     assert (second.version, second.variant) == (7, uuid.RFC_4122)
 
 
+@pytest.mark.parametrize("seed", [_AllOnes(0), rng()])
+def test_ids_made_together_are_uuids_that_rise_above_all_before(seed: random.Random) -> None:
+    made = Ids(StoppedClock(), seed)
+    many = [*made.some(3), made.new(), *made.some(40), made.new()]
+    assert many == sorted(set(many))
+    assert {(uuid.UUID(each).version, uuid.UUID(each).variant) for each in many} == {(7, uuid.RFC_4122)}
+
+
 def test_ids_are_ordered_by_time() -> None:
     clock = StoppedClock()
     made = ids(clock=clock)

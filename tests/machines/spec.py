@@ -65,6 +65,9 @@ MESSAGE: Moves = {
     ("FAILED", "retry"): "WAITING",
     ("FAILED", "replay"): "WAITING",
     ("FAILED", "discard"): "DISCARDED",
+    ("WAITING", "supersede"): "DISCARDED",
+    ("SENDING", "supersede"): "DISCARDED",
+    ("FAILED", "supersede"): "DISCARDED",
 }
 
 AGENT: Moves = {

@@ -40,6 +40,7 @@ class MessageMachine(RuleBasedStateMachine):
             "retry": lambda m: m.retry(),
             "replay": lambda m: m.replay(self.now),
             "discard": lambda m: m.discard(),
+            "supersede": lambda m: m.supersede(),
         }
         return acts[verb]
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from email.utils import format_datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from tests.builders import DAY, HOUR, NOW, SECOND, a_token, agent_id
 
 from sellerwatch.agents.answers import AnswerKind, Identity, Session
@@ -108,7 +109,7 @@ async def test_headers_are_made_once_for_each_agent_and_again_when_its_token_cha
 
     client = MustitMarketplace(wire, BASE, open_token)
     first = an_identity(1)
-    renewed = replace(first, token=a_token(3, fingerprint="renewed"))
+    renewed = structs.replace(first, token=a_token(3, fingerprint="renewed"))
     for identity in (first, first, an_identity(2), first, renewed, renewed):
         await client.fetch("/", identity, NOW)
     assert opened == ["fingerprint-1", "fingerprint-2", "renewed"]
@@ -118,7 +119,7 @@ async def test_headers_are_made_once_for_each_agent_and_again_when_its_token_cha
 async def test_headers_of_very_many_agents_are_not_kept_for_ever() -> None:
     client = a_client(Wire())
     for number in range(1, 1_200):
-        await client.fetch("/", replace(an_identity(), user_agent_id=agent_id(number)), NOW)
+        await client.fetch("/", structs.replace(an_identity(), user_agent_id=agent_id(number)), NOW)
     assert len(client._headers) == 1_000
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import pytest
+from msgspec import structs
 from tests.builders import StoppedClock, agent_id
 from tests.simulated_transport import SimulatedTransport
 
@@ -72,7 +73,7 @@ async def test_a_product_that_is_gone_is_gone(market: Market) -> None:
 
 
 async def test_a_token_of_another_agent_is_unauthorised(market: Market) -> None:
-    stolen = replace(await market.identity(1), user_agent="Mozilla/5.0 (2)")
+    stolen = structs.replace(await market.identity(1), user_agent="Mozilla/5.0 (2)")
     answer = await market.client.fetch(market.client.list_url(SELLER, 0, 1), stolen, market.now)
     assert (answer.kind, answer.status) == (AnswerKind.UNAUTHORISED, 401)
 

@@ -198,6 +198,7 @@ MODULE = ("moduleList", 1)
             1,
             "ShippingModule.items[0].data.averageDeliveryDay.focusText: a number, not a string",
         ),
+        ((*DAY, "text"), 1, "ShippingModule.items[0].data.averageDeliveryDay.text: a number, not a string"),
         (
             (*DAY, "focusText"),
             "9" * 30,
@@ -219,6 +220,25 @@ def test_a_detail_that_is_wrong_names_module_and_field(path: Any, new: Any, prob
 )
 def test_a_detail_that_is_none_says_so(body: bytes, problem: str) -> None:
     assert why_not(read_detail, body, ITEM) == f"detail: {problem}"
+
+
+def test_of_several_faults_the_one_that_the_contract_has_first_is_named() -> None:
+    """The kinds of problem are counted: the order of an answer must not make two of one."""
+    info = {"isSoldOut": 0, "stock": "3", "itemName": None}
+    for fields in (info, dict(reversed(info.items()))):
+        module = {"itemNo": ITEM, "sellerId": "seller_12345", **fields}
+        for price in ("normalPrice", "sellingPrice", "discountPrice", "discountRate"):
+            module[price] = 0
+        problem = why_not(detail_with, INFO, module)
+        assert problem == "detail: ProductInfoModule.stock: a string, not a number"
+
+
+@pytest.mark.parametrize("other", ["stock", "itemName"])
+def test_an_answer_about_another_item_is_unrelated_whatever_else_is_wrong(other: str) -> None:
+    detail = changed(changed(a_detail(), (*INFO, other), {}), (*INFO, "itemNo"), 5)
+    with pytest.raises(Unparsable) as refused:
+        read_detail(encoded(detail), ITEM)
+    assert refused.value.is_garbled
 
 
 def test_the_sentence_names_endpoint_and_field() -> None:

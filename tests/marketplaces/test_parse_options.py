@@ -16,6 +16,7 @@ from tests.marketplaces.bodies import (
 )
 
 from sellerwatch.catalog.facts import Option
+from sellerwatch.catalog.ports import Unparsable
 from sellerwatch.marketplaces.mustit.parse import read_options
 
 
@@ -64,6 +65,13 @@ def test_an_option_number_needs_64_bits() -> None:
 def test_an_option_that_is_wrong_names_its_place_and_field(field: str, new: Any, problem: str) -> None:
     options = [an_option(1), an_option(2), changed(an_option(3), (field,), new)]
     assert why_not(read_options, encoded(options), ITEM) == f"options: [2].{problem}"
+
+
+def test_options_of_another_item_are_unrelated_whatever_else_is_wrong() -> None:
+    other = an_option(2) | {"itemNo": 5, "stock": "x"}
+    with pytest.raises(Unparsable) as refused:
+        read_options(encoded([an_option(1), other, an_option(3) | {"stock": None}]), ITEM)
+    assert refused.value.is_garbled
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ class Sent:
 
     outbox_id: str
     item_no: int | None
-    body: str
+    body: bytes
     at: datetime
 
 
@@ -222,7 +222,7 @@ class DeliveryWorld(StoreWorld):
         assert [v.rule for v in self.server.violations] == []
         assert {n: self.server.version(900_000_000 + n) for n in self.versions} == self.versions
         assert self.server.stats()["events"] == sum(self.versions.values())
-        bodies: dict[str, str] = {}
+        bodies: dict[str, bytes] = {}
         for sent in self.wire.sent:
             assert bodies.setdefault(sent.outbox_id, sent.body) == sent.body, "one key, two bodies"
 

@@ -147,6 +147,24 @@ def test_a_refusal_fails_at_once_holds_its_product_and_nobody_else(world: Delive
     assert len(world.wire.sent) == 3
 
 
+def test_an_event_whose_stored_body_is_damaged_is_never_sent_and_holds_its_product_alone(world: DeliveryWorld) -> None:
+    async def scenario() -> None:
+        (bad,) = await world.tell(1)
+        await world.tell(1, 2)
+        await world.store.transact(
+            lambda tx: tx.db.run("UPDATE product_outbox SET payload = x'28B52FFD00' WHERE outbox_id = :i", {"i": bad})
+        )
+        delivery = await world.delivery()
+        async with Running(delivery):
+            await world.until_empty(delivery)
+            damaged, held, other = await world.messages()
+            assert (damaged.status, held.status, other.status) == (FAILED, WAITING, COMPLETED)
+            assert damaged.error_message == "not sent: its stored body is damaged"
+
+    world.play(scenario())
+    assert len(world.wire.sent) == 1
+
+
 def test_no_more_is_claimed_than_can_start_now(world: DeliveryWorld) -> None:
     async def scenario() -> None:
         await world.tell(*range(1, 101))

@@ -51,7 +51,7 @@ def test_a_new_message_waits_and_is_due() -> None:
 )
 def test_a_payload_must_be_a_json_object(payload: str) -> None:
     with pytest.raises(InvalidPayload) as refusal:
-        a_message(payload=payload)
+        a_message(payload=payload.encode())
     assert isinstance(refusal.value, Invalid)
     assert refusal.value.code == "INVALID_PAYLOAD"
     assert str(refusal.value).startswith("A message's payload must be one JSON object: ")
@@ -59,7 +59,7 @@ def test_a_payload_must_be_a_json_object(payload: str) -> None:
 
 @pytest.mark.parametrize("payload", ["{}", '{"a": {"b": [1, null]}}'])
 def test_a_json_object_is_a_payload(payload: str) -> None:
-    assert a_message(payload=payload).payload == payload
+    assert a_message(payload=payload.encode()).payload.decode() == payload
 
 
 def test_sending_holds_the_message_and_freezes_its_body() -> None:

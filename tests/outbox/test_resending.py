@@ -35,7 +35,7 @@ class Breaking:
 
     async def deliver(self, message: EventBody, now: datetime) -> Receipt:
         self.requests.append(message.outbox_id)
-        status = next((status for text, status in self.failing.items() if text in message.payload), 200)
+        status = next((status for text, status in self.failing.items() if text in message.payload.decode()), 200)
         return Receipt.of_answer(status, b"" if status == 200 else b"no")
 
 

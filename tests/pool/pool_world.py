@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from benchmarks.pool import at_once, with_endless_work
+from msgspec import structs
 from tests.builders import NOW, StoppedClock, a_token, ids
 from tests.crawling.crawl_world import a_marketplace
 from tests.world import keep_agents, store_in_memory
@@ -318,7 +319,7 @@ class PoolWorld:
             first_us = request.left_us if arrived_us is None else arrived_us
             request.arrived_us = max(first_us + self.computer.true_us - began_us, request.left_us)
             ending = judge(request.claim, answer, self.market, 0.1, self.computer.wall)
-            endings.append(replace(ending, rest=max(REST, answer.wait or REST)))
+            endings.append(structs.replace(ending, rest=max(REST, answer.wait or REST)))
         at = self.moment()
         charges = [ending.request_outcome for ending in reversed(endings)]
         given_back = tuple(EndpointFailure(row, "", None, outcome, at.now, permit=0) for row, outcome in forgiven)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from tests.builders import HOUR, MINUTE
 from tests.pool.pool_world import ANSWERS, EMPTY_PAGE, REST, Computer, PoolWorld, Process, Request, small_pool
 
@@ -141,7 +141,7 @@ def test_a_success_after_a_failure_heals_what_that_cost(world: PoolWorld, proces
 def test_a_health_under_30_suspends_although_a_success_came_with_it(world: PoolWorld, process: Process) -> None:
     """The success came later: for a moment the health was under 30."""
     first, second = in_flight_of(world, process, 1, 2)
-    weak = replace(world.agents()[1], health_score=35)
+    weak = structs.replace(world.agents()[1], health_score=35)
     world.transact(lambda tx: tx.agents.save({1: weak}))
     world.answer_in_order(process, [(first, ANSWERS["500"]), (second, EMPTY_PAGE)])
     agent = world.agents()[1]

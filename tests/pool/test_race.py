@@ -149,5 +149,5 @@ def test_four_processes_never_get_a_slot_twice(database_file: Path) -> None:
     asyncio.run(open_pool(database_url, tasks=100))
     with ProcessPoolExecutor(4, mp_context=get_context("spawn")) as processes:
         found = [processes.submit(in_a_process, database_url, number) for number in range(1, 5)]
-        slots = [slot for each in found for slot in each.result(timeout=60)]
+        slots = [slot for each in found for slot in each.result(timeout=600)]
     check(slots, database_url)

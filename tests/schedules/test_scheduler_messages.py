@@ -42,7 +42,7 @@ def test_the_message_is_about_the_schedule_and_due_at_once() -> None:
 
 def test_the_payload_has_the_keys_of_the_specification_and_the_input_as_a_json_string() -> None:
     message = message_of(registered(), outbox_id(), NOW, ARN)
-    assert message.payload == (
+    assert message.payload.decode() == (
         '{"ruleName":"mustit-crawler-seller_12345","scheduleExpression":"rate(6 hours)",'
         f'"targetArn":"{ARN}","input":"{{\\"sellerId\\":\\"seller_12345\\"}}"}}'
     )

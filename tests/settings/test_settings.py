@@ -532,7 +532,7 @@ def test_faults_are_said_in_the_readers_language() -> None:
         "  - SELLERWATCH_JWT_SECRET: 32자 이상이어야 합니다",
         (
             "  - SELLERWATCH_ADMIN_PASSWORD: 비밀번호는 출력 가능한 문자 12~200자여야 하고, "
-            "흔한 단어나 사용자 이름, 반복만으로 만들 수 없습니다"
+            "흔히 쓰이는 비밀번호이거나 흔한 단어, 사용자 이름, 반복만으로 만든 것은 쓸 수 없습니다"
         ),
     ]
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import orjson
+from msgspec import structs
 
 from sellerwatch.marketplaces.ports import Reply, Transport
 
@@ -39,7 +39,7 @@ class Altered:
             found = self.lists(int(query["pageNo"][0]), found) if query["pageSize"] != ["1"] else found
         else:
             found = self.details(found) if path.endswith("/detail/top") else self.options(found)
-        return Reply(found, (), b"") if isinstance(found, int) else replace(reply, body=orjson.dumps(found))
+        return Reply(found, (), b"") if isinstance(found, int) else structs.replace(reply, body=orjson.dumps(found))
 
 
 def info_of(detail: Any) -> dict[str, Any]:

@@ -29,7 +29,6 @@ from sellerwatch.settings.model import Settings
 from sellerwatch.simulator.chaos import FaultKind, Outage
 from sellerwatch.simulator.marketplace import LoggedRequest
 
-AGENTS = 10
 DAILY = CrawlingInterval.of_days(1)
 MINUTE, HOUR = 60.0, 3600.0
 #: The longest wait of a start between two tries, and a moment for the run to begin.

@@ -48,6 +48,8 @@ from sellerwatch.simulator.simulator import Simulator
 T = TypeVar("T")
 
 MOST_RUNS = 5
+#: Agents of a world whose story asks for no other number. A new database has 100, and each costs tokens all day.
+AGENTS = 10
 #: More than any story needs: whoever waits longer waits for ever.
 PATIENCE = 24 * 3600.0
 
@@ -244,10 +246,11 @@ def play(
     settings: Settings | None = None,
     simulator: Simulator | None = None,
     seed: int = 1,
+    agents: int = AGENTS,
     **world: Any,
 ) -> T:
     """Run one story in a world of its own. `template`: a migrated file to copy, or the address of a migrated database.
-    Other keywords are the simulator's."""
+    `agents`: how many are in the pool. Other keywords are the simulator's."""
     loop, settings = VirtualLoop(LATER), settings or settings_of()
     simulator = simulator or simulator_of(settings, seed=seed, **world)
 
@@ -259,6 +262,7 @@ def play(
             store = SqlStore(make_engine(template), clock, InlineRunner(), InlineRunner(), rehearse=True)
         try:
             world = ServiceWorld(loop, settings, simulator, store, seed)
+            await world.leave_agents(agents)
             found = await story(world)
             assert world.contract.broken == [], "an event breaks its schema"
             return found
@@ -269,10 +273,10 @@ def play(
 
 
 def simulated(
-    *, settings: Settings | None = None, **world: Any
+    *, settings: Settings | None = None, agents: int = AGENTS, **world: Any
 ) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., None]]:
-    """Make a test of one story: it gets a `ServiceWorld` of its own, on virtual time. Other keywords are the
-    simulator's."""
+    """Make a test of one story: it gets a `ServiceWorld` of its own, on virtual time. `agents`: how many are in
+    the pool. Other keywords are the simulator's."""
 
     def decorate(story: Callable[..., Awaitable[None]]) -> Callable[..., None]:
         _, *others = inspect.signature(story).parameters.values()
@@ -282,7 +286,7 @@ def simulated(
 
         def test(*args: Any, **given: Any) -> None:
             migrated_template, *values = signature.bind(*args, **given).args
-            play(migrated_template, lambda world: story(world, *values), settings=settings, **world)
+            play(migrated_template, lambda world: story(world, *values), settings=settings, agents=agents, **world)
 
         test.__signature__ = signature  # type: ignore[attr-defined]
         test.__name__, test.__doc__, test.__module__ = story.__name__, story.__doc__, story.__module__

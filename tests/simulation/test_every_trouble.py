@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from tests.builders import worker_id
+from tests.simulated_service import simulator_of
 from tests.simulation.outages import HOUR, MINUTE, calm_settings, plan
 from tests.simulation.service_world import ServiceWorld, play
 
@@ -32,6 +33,7 @@ from sellerwatch.outbox.commands import MessageAction, move_chosen, pause, resum
 from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.outbox.ports import EventBody, MessageFilter
 from sellerwatch.outbox.receipt import Receipt
+from sellerwatch.oversight.backups import LastBackup
 from sellerwatch.reports.attention import list_attention
 from sellerwatch.reports.checks import AttentionKind
 from sellerwatch.reports.deploy_checks import Deployment
@@ -383,6 +385,19 @@ async def widen_budget(scene: Scene) -> None:
     await scene.run(unset_limit, TunableLimits(scene.world.settings), "window_limit")
 
 
+async def back_up_long_ago(scene: Scene) -> None:
+    await _keep_backup(scene, scene.world.now - timedelta(days=scene.world.settings.backup_max_age_days))
+
+
+async def back_up(scene: Scene) -> None:
+    await _keep_backup(scene, scene.world.now)
+
+
+async def _keep_backup(scene: Scene, made_at: datetime) -> None:
+    last = LastBackup(made_at, "/var/backups/sellerwatch.db", 1_000_000, 1.0, "0018")
+    await scene.world.transact(lambda tx: tx.backups.save(last))
+
+
 TROUBLES: Sequence[Trouble] = (
     *outages(),
     Trouble("one agent banned", ban_one, _end_outages),
@@ -502,6 +517,7 @@ TROUBLES: Sequence[Trouble] = (
         (AttentionKind.FAILED_SCHEDULES, None),
         crawls=False,
     ),
+    Trouble("an old backup", back_up_long_ago, back_up, (AttentionKind.OLD_BACKUP, None), crawls=False),
     Trouble("a full disk", see(disk_left=1_000_000), unsee, (AttentionKind.DISK_FULL, None), crawls=False),
     Trouble(
         "a public address without a proxy in front",
@@ -524,7 +540,6 @@ async def act(scene: Scene, what: Act) -> None:
 def test_it_appears_within_a_minute_once_and_goes_away(migrated_template: Path, trouble: Trouble) -> None:
     async def story(world: ServiceWorld) -> None:
         world.receiver = Answering(world.receiver)
-        await world.leave_agents(trouble.agents)
         await world.register_all(every=HOURLY, due=world.now)
         async with AsyncExitStack() as stack:
             scene = Scene(world, stack)
@@ -546,7 +561,8 @@ def test_it_appears_within_a_minute_once_and_goes_away(migrated_template: Path, 
             assert await scene.attention() == []
 
     settings = calm_settings(**{"AGENT_SUSPENSION_SECONDS": 300, "BREAKER_OPEN_SECONDS": 120, **trouble.settings})
-    play(migrated_template, story, settings=settings, sellers=trouble.sellers, products=trouble.products)
+    simulator = simulator_of(settings, seed=1, sellers=trouble.sellers, products=trouble.products)
+    play(migrated_template, story, settings=settings, simulator=simulator, agents=trouble.agents)
 
 
 def test_every_check_and_every_kind_of_chaos_has_its_trouble() -> None:

@@ -137,7 +137,9 @@ def test_equal_bodies_are_not_read_again_but_a_product_that_returns_is(migrated_
 
 
 @simulated(settings=settings_of(RAW_BODY_DAYS=1), sellers=1, products=4)
-async def test_bodies_past_their_time_go_once_a_day_and_the_newest_of_each_part_stays(world: ServiceWorld) -> None:
+async def test_old_bodies_go_once_a_day_but_the_newest_and_those_that_texts_need(
+    world: ServiceWorld,
+) -> None:
     sellers = await world.register_all()
     async with world.serving() as service:
         await world.crawl(service, sellers)
@@ -150,5 +152,7 @@ async def test_bodies_past_their_time_go_once_a_day_and_the_newest_of_each_part_
     await world.clock.sleep(49 * 3600)
     async with world.serving():
         await world.clock.sleep(5)
-        assert await world.count("SELECT COUNT(*) FROM product_raw_data") == 4 * 3
+        # The newest of each part, and the first detail of each product: its history is compressed against it.
+        assert await world.count("SELECT COUNT(*) FROM product_raw_data") == 4 * 3 + 4
         world.check_world()
+        await check_history(world)

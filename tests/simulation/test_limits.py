@@ -13,7 +13,7 @@ from tests.simulation.service_world import ServiceWorld, play, simulated
 DEFAULT_LIMITS = {"WINDOW_LIMIT": 80, "WINDOW_SECONDS": 3600, "REQUESTS_PER_SECOND": 1}
 
 
-@simulated(settings=settings_of(**DEFAULT_LIMITS), sellers=1, products=300)
+@simulated(settings=settings_of(**DEFAULT_LIMITS), agents=100, sellers=1, products=300)
 async def test_a_hundred_agents_at_the_default_limits_crawl_a_seller_without_one_going_over(
     world: ServiceWorld,
 ) -> None:

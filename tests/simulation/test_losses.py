@@ -13,6 +13,7 @@ from tests.simulation.doors import Life, MortalReceiver, MortalStore, MortalTran
 from tests.simulation.service_world import ServiceWorld, play, simulated
 
 from sellerwatch.kernel.failure import FailureCode
+from sellerwatch.simulator.product_server import ServerBehaviour, ServerMode
 
 
 async def vanish(world: ServiceWorld, seconds: float) -> None:
@@ -40,6 +41,24 @@ async def vanish(world: ServiceWorld, seconds: float) -> None:
         for task in family:
             task.cancel()
         await asyncio.gather(*family, return_exceptions=True)
+
+
+@simulated(sellers=2, products=40, latency_ms=9000)
+async def test_a_stop_waits_six_seconds_at_most_for_a_marketplace_and_a_receiver_that_do_not_answer(
+    world: ServiceWorld,
+) -> None:
+    sellers = await world.register_all()
+    world.simulator.product_server.behave(ServerBehaviour(ServerMode.HANG))
+    async with world.serving() as service:
+        for seller_id in sellers:
+            await world.start(service, seller_id)
+        service.nudge()
+        await world.clock.sleep(30)
+        in_hand = "SELECT COUNT(*) FROM permits WHERE answered_at IS NULL"
+        assert await world.count(in_hand) > 0
+        asked = world.loop.time()
+    assert world.loop.time() - asked <= 6
+    assert await world.count(in_hand) == 0
 
 
 @pytest.mark.parametrize("seconds", [0.3, 1.1, 2.3])

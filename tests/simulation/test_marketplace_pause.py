@@ -43,7 +43,6 @@ async def test_a_pause_of_everything_stops_all_requests_within_a_second_and_lose
     world: ServiceWorld, after: float
 ) -> None:
     # The host's rate is low, so that token pages, questions and tasks all wait for their turn when the pause comes.
-    await world.leave_agents(10)
     sellers = await world.register_all()
     async with world.serving() as service:
         await world.start(service, sellers[0])
@@ -72,7 +71,6 @@ async def test_a_pause_of_everything_stops_all_requests_within_a_second_and_lose
 
 @simulated(settings=settings_of(**SLOW, HOST_REQUESTS_PER_SECOND=0.25), sellers=1, products=1)
 async def test_a_pause_that_comes_while_a_start_waits_for_its_turn_stops_the_question_too(world: ServiceWorld) -> None:
-    await world.leave_agents(10)
     sellers = await world.register_all()
     async with world.serving() as service:
         # The token page takes the host's only turn in 4 s; the question for the total waits for the next.
@@ -93,7 +91,6 @@ async def test_a_pause_that_comes_while_a_start_waits_for_its_turn_stops_the_que
 
 @simulated(settings=settings_of(**SLOW), sellers=2, products=20)
 async def test_a_paused_seller_waits_and_the_others_are_crawled(world: ServiceWorld) -> None:
-    await world.leave_agents(10)
     first, second = await world.register_all()
     async with world.serving() as service:
         await world.start(service, first)
@@ -114,7 +111,6 @@ async def test_a_paused_seller_waits_and_the_others_are_crawled(world: ServiceWo
 async def test_a_pause_that_comes_while_agents_wait_for_the_token_page_stops_those_visits_too(
     world: ServiceWorld,
 ) -> None:
-    await world.leave_agents(10)
     (seller_id,) = await world.register_all()
     async with world.serving() as service:
         await world.start(service, seller_id)

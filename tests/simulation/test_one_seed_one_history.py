@@ -17,7 +17,7 @@ def history(template: Path, seed: int, hash_seed: int) -> bytes:
         cwd=ROOT,
         env={**os.environ, "PYTHONHASHSEED": str(hash_seed)},
         capture_output=True,
-        timeout=60,
+        timeout=600,
         check=True,
     )
     return done.stdout

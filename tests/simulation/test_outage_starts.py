@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from tests.simulation.outages import (
-    AGENTS,
     HOUR,
     MINUTE,
     calm_settings,
@@ -44,7 +43,6 @@ class ListBroken:
 @simulated(settings=calm_settings(START_RETRY_SECONDS=900), sellers=1, products=5)
 async def test_a_start_follows_as_soon_as_the_list_answers_again(world: ServiceWorld) -> None:
     # However long its own back-off is.
-    await world.leave_agents(AGENTS)
     (seller_id,) = await world.register_all()
     async with world.serving() as service:
         await world.crawl_all(service, [seller_id])
@@ -66,7 +64,6 @@ async def test_a_start_follows_as_soon_as_the_list_answers_again(world: ServiceW
 
 @simulated(settings=calm_settings(), sellers=1, products=5)
 async def test_a_list_that_no_active_seller_needs_is_checked_all_the_same(world: ServiceWorld) -> None:
-    await world.leave_agents(AGENTS)
     (seller_id,) = await world.register_all()
     async with world.serving() as service:
         await world.crawl_all(service, [seller_id])
@@ -83,7 +80,6 @@ async def test_a_list_that_no_active_seller_needs_is_checked_all_the_same(world:
 async def test_a_seller_whose_list_is_always_answered_500_holds_up_no_other_seller_for_long(
     world: ServiceWorld,
 ) -> None:
-    await world.leave_agents(AGENTS)
     broken, well = await world.register_all()
     world.transport = ListBroken(world.transport, broken)
     async with world.serving() as service:
@@ -98,7 +94,6 @@ async def test_a_seller_whose_list_is_always_answered_500_holds_up_no_other_sell
 
 @simulated(settings=calm_settings(), sellers=1, products=5)
 async def test_a_command_beside_which_no_job_runs_sends_the_probe_itself(world: ServiceWorld) -> None:
-    await world.leave_agents(AGENTS)
     (seller_id,) = await world.register_all()
     async with world.serving() as service:
         await world.crawl_all(service, [seller_id])

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from tests.simulation.outages import (
-    AGENTS,
     DAILY,
     HOUR,
     LONGEST_START_WAIT,
@@ -31,7 +30,7 @@ from tests.simulation.outages import (
     until_over,
 )
 from tests.simulation.pool_doors import all_available, breaker
-from tests.simulation.service_world import ServiceWorld, play, simulated
+from tests.simulation.service_world import AGENTS, ServiceWorld, play, simulated
 
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.agents.marketplace_circuit import Endpoint
@@ -70,7 +69,6 @@ async def until_start(world: ServiceWorld, seconds: float) -> None:
 async def test_a_run_due_in_an_outage_waits_as_pending_and_starts_when_the_marketplace_is_back(
     world: ServiceWorld, has_tokens: bool, seconds: float
 ) -> None:
-    await world.leave_agents(AGENTS)
     due = world.clock.now() + timedelta(seconds=300)
     sellers = await world.register_all(every=DAILY, due=due)
     async with world.serving(schedules=True) as service:
@@ -112,7 +110,6 @@ async def test_a_run_due_in_an_outage_waits_as_pending_and_starts_when_the_marke
 async def test_connections_refused_for_45_ms_when_a_run_is_due_cost_no_run(
     world: ServiceWorld, has_tokens: bool
 ) -> None:
-    await world.leave_agents(AGENTS)
     due = world.clock.now() + timedelta(seconds=300)
     sellers = await world.register_all(every=DAILY, due=due)
     async with world.serving(schedules=True) as service:
@@ -144,7 +141,6 @@ def test_a_run_that_is_still_waiting_at_its_next_due_time_is_overtaken_by_one_ne
 ) -> None:
     # Only the next due time of the same seller ends a start that waits: there is always one that will run.
     async def story(world: ServiceWorld) -> None:
-        await world.leave_agents(AGENTS)
         await world.register_all(every=CrawlingInterval.of_hours(1), due=world.clock.now() + timedelta(seconds=60))
         async with world.serving(schedules=True) as service:
             await world.clock.sleep(50)
@@ -172,7 +168,6 @@ async def test_two_schedulers_that_see_the_same_due_time_start_each_run_once(
     world: ServiceWorld, is_away: bool
 ) -> None:
     # What one of them is just starting is no earlier run that could not be started.
-    await world.leave_agents(AGENTS)
     await world.register_all(every=DAILY, due=world.clock.now() + timedelta(seconds=60))
     other = SqlStore(world.store.engine, world.clock, InlineRunner(), InlineRunner())
     async with world.serving(schedules=True) as service, world.serving(schedules=True, store=other):
@@ -191,7 +186,6 @@ async def test_two_schedulers_that_see_the_same_due_time_start_each_run_once(
 async def test_a_marketplace_that_voided_all_tokens_costs_each_identity_one_new_token_and_nothing_else(
     world: ServiceWorld,
 ) -> None:
-    await world.leave_agents(AGENTS)
     sellers = await world.register_all()
     async with world.serving() as service:
         await begin_runs(world, service, sellers, asked=20)
@@ -211,7 +205,6 @@ async def test_a_marketplace_that_voided_all_tokens_costs_each_identity_one_new_
 
 @simulated(settings=calm_settings(), sellers=1, products=5)
 async def test_a_start_whose_tokens_are_all_void_gets_a_new_one_for_the_same_question(world: ServiceWorld) -> None:
-    await world.leave_agents(AGENTS)
     (seller_id,) = await world.register_all()
     async with world.serving() as service:
         await world.crawl_all(service, [seller_id])
@@ -287,7 +280,6 @@ def test_an_identity_that_is_answered_401_with_fresh_tokens_too_loses_health_and
 async def test_an_outage_in_the_middle_of_a_run_fails_no_task_and_costs_a_handful_of_requests(
     world: ServiceWorld, seconds: float
 ) -> None:
-    await world.leave_agents(AGENTS)
     sellers = await world.register_all()
     async with world.serving() as service:
         await begin_runs(world, service, sellers, asked=30)
@@ -313,7 +305,6 @@ async def test_an_outage_in_the_middle_of_a_run_fails_no_task_and_costs_a_handfu
 
 @simulated(settings=calm_settings(), sellers=1, products=40)
 async def test_an_outage_of_the_options_alone_stops_the_options_alone(world: ServiceWorld) -> None:
-    await world.leave_agents(AGENTS)
     sellers = await world.register_all()
     async with world.serving() as service:
         await begin_runs(world, service, sellers, asked=10)
@@ -341,7 +332,6 @@ async def test_an_outage_of_the_options_alone_stops_the_options_alone(world: Ser
 
 @simulated(settings=calm_settings(), sellers=1, products=40)
 async def test_an_outage_of_the_token_page_alone_costs_no_task(world: ServiceWorld) -> None:
-    await world.leave_agents(AGENTS)
     sellers = await world.register_all()
     async with world.serving() as service:
         await begin_runs(world, service, sellers, asked=10)
@@ -365,7 +355,6 @@ async def test_an_outage_of_the_token_page_alone_costs_no_task(world: ServiceWor
 def test_the_last_products_of_a_run_do_not_fail_in_an_outage_either(migrated_template: Path, products: int) -> None:
     # Too few to tell an outage from broken products by their number alone.
     async def story(world: ServiceWorld) -> None:
-        await world.leave_agents(AGENTS)
         (seller_id,) = await world.register_all()
         async with world.serving() as service:
             await world.start(service, seller_id)
@@ -390,7 +379,6 @@ def test_one_product_that_is_always_answered_500_fails_after_its_tries_and_opens
     migrated_template: Path,
 ) -> None:
     async def story(world: ServiceWorld) -> None:
-        await world.leave_agents(AGENTS)
         (seller_id,) = await world.register_all()
         item_no = world.simulator.world.listing(seller_id)[3]
         outage = plan(world, FaultKind.ERROR, 1000 * HOUR, endpoint="detail", item_no=item_no)
@@ -424,7 +412,6 @@ async def test_one_bad_product_that_nobody_else_asks_beside_ends_within_minutes(
     world: ServiceWorld, endpoint: str
 ) -> None:
     """Its tries are spent when the rest of the run is over: another product is asked to tell it from an outage."""
-    await world.leave_agents(AGENTS)
     (seller_id,) = await world.register_all()
     item_no = world.simulator.world.listing(seller_id)[0]
     plan(world, FaultKind.ERROR, 1000 * HOUR, endpoint=endpoint, item_no=item_no)
@@ -444,7 +431,6 @@ async def test_one_bad_product_that_nobody_else_asks_beside_ends_within_minutes(
 @simulated(settings=calm_settings(AGENT_SUSPENSION_SECONDS=REST, BREAKER_OPEN_SECONDS=300), sellers=1, products=5)
 async def test_429_for_everybody_for_an_hour_opens_the_pool_breaker_and_no_task_fails(world: ServiceWorld) -> None:
     # Ten tasks and ten identities: each task meets far more refusals than it may make requests of its own.
-    await world.leave_agents(AGENTS)
     sellers = await world.register_all()
     async with world.serving() as service:
         await begin_runs(world, service, sellers, asked=2)
@@ -468,7 +454,6 @@ async def test_429_for_everybody_for_an_hour_opens_the_pool_breaker_and_no_task_
 
 @simulated(settings=calm_settings(AGENT_SUSPENSION_SECONDS=REST, BREAKER_OPEN_SECONDS=300), sellers=1, products=8)
 async def test_a_run_due_while_everybody_is_answered_429_starts_when_that_is_over(world: ServiceWorld) -> None:
-    await world.leave_agents(AGENTS)
     await world.register_all(every=DAILY, due=world.clock.now() + timedelta(seconds=60))
     async with world.serving(schedules=True) as service:
         await world.clock.sleep(50)
@@ -486,7 +471,6 @@ async def test_a_run_due_while_everybody_is_answered_429_starts_when_that_is_ove
 async def test_details_without_their_main_module_for_ten_minutes_end_in_a_run_without_a_failure(
     world: ServiceWorld,
 ) -> None:
-    await world.leave_agents(AGENTS)
     sellers = await world.register_all()
     async with world.serving() as service:
         await world.crawl_all(service, sellers)

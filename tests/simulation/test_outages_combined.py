@@ -10,7 +10,6 @@ from datetime import timedelta
 
 import pytest
 from tests.simulation.outages import (
-    AGENTS,
     FAILED_TASKS,
     HOUR,
     MINUTE,
@@ -26,7 +25,7 @@ from tests.simulation.outages import (
     plan,
     until_over,
 )
-from tests.simulation.service_world import ServiceWorld, simulated
+from tests.simulation.service_world import AGENTS, ServiceWorld, simulated
 
 from sellerwatch.agents.marketplace_circuit import Endpoint
 from sellerwatch.crawling.execution import ExecutionStatus
@@ -71,7 +70,6 @@ async def test_broken_products_that_are_all_that_is_left_fail_and_the_run_ends(
     world: ServiceWorld, number: int
 ) -> None:
     # Five failures in a row over five products look like an outage: a product that was answered before tells.
-    await world.leave_agents(AGENTS)
     (seller_id,) = await world.register_all()
     broken = world.simulator.world.listing(seller_id)[:number]
     break_details(world, broken)
@@ -87,7 +85,6 @@ async def test_broken_products_that_are_all_that_is_left_fail_and_the_run_ends(
 async def test_broken_products_and_an_outage_end_in_a_run_with_those_failures_alone(
     world: ServiceWorld, number: int
 ) -> None:
-    await world.leave_agents(AGENTS)
     (seller_id,) = await world.register_all()
     broken = world.simulator.world.listing(seller_id)[-number:]
     async with world.serving() as service:
@@ -103,7 +100,6 @@ async def test_broken_products_and_an_outage_end_in_a_run_with_those_failures_al
 
 @simulated(settings=calm_settings(RUN_DEADLINE_SECONDS=1800, TENDING_INTERVAL_SECONDS=5), sellers=1, products=60)
 async def test_a_token_page_that_is_away_for_longer_than_the_deadline_ends_no_run(world: ServiceWorld) -> None:
-    await world.leave_agents(AGENTS)
     sellers = await world.register_all()
     async with world.serving() as service:
         await begin_runs(world, service, sellers, asked=10)
@@ -132,7 +128,6 @@ async def test_an_outage_with_a_start_that_waits_keeps_the_deadline_of_the_run_a
     world: ServiceWorld,
 ) -> None:
     # The list's circuit is closed by a question, not by a task; it is the last of all.
-    await world.leave_agents(AGENTS)
     going, other = await world.register_all()
     async with world.serving() as service:
         await begin_runs(world, service, [going], asked=30)
@@ -158,7 +153,6 @@ async def test_an_outage_with_a_start_that_waits_keeps_the_deadline_of_the_run_a
 async def test_circuits_close_after_an_outage_in_which_the_only_run_was_cancelled(
     world: ServiceWorld, ailment: str
 ) -> None:
-    await world.leave_agents(AGENTS)
     sellers = await world.register_all()
     async with world.serving() as service:
         await begin_runs(world, service, sellers, asked=15)
@@ -179,7 +173,6 @@ async def test_circuits_close_after_an_outage_in_which_the_only_run_was_cancelle
 
 @simulated(settings=calm_settings(), sellers=1, products=30)
 async def test_an_outage_at_the_end_of_a_run_has_no_effect_on_an_error_a_day_later(world: ServiceWorld) -> None:
-    await world.leave_agents(AGENTS)
     (seller_id,) = await world.register_all()
     broken = world.simulator.world.listing(seller_id)[:1]
     async with world.serving() as service:

@@ -26,7 +26,6 @@ SLOW = {"REQUESTS_PER_SECOND": 1}
 async def test_with_everybody_blocked_a_trigger_is_refused_with_the_rate_and_works_after_unblocking(
     world: ServiceWorld,
 ) -> None:
-    await world.leave_agents(10)
     sellers = await world.register_all()
     await block(world)
     async with world.serving() as service:
@@ -83,7 +82,6 @@ async def test_a_run_whose_agents_are_blocked_under_way_waits_and_goes_on(world:
 @simulated(settings=settings_of(**SETTINGS), sellers=1, products=30)
 async def test_one_agent_of_ten_finds_out_and_carries_on_alone(world: ServiceWorld) -> None:
     # Nine are blocked for ever. Ten minutes of refusing, then one request; its success lets the one work.
-    await world.leave_agents(10)
     sellers = await world.register_all()
     await block(world, but=1)
     async with world.serving() as service:
@@ -104,7 +102,6 @@ async def test_one_agent_of_ten_finds_out_and_carries_on_alone(world: ServiceWor
 
 @simulated(settings=settings_of(**SETTINGS | SLOW, CIRCUIT_OPEN_SECONDS=10), sellers=1, products=40)
 async def test_a_probe_that_fails_keeps_it_shut_and_costs_one_request(world: ServiceWorld) -> None:
-    await world.leave_agents(10)
     door = meddling(world, lambda path, agent: None)
     (seller_id,) = await world.register_all()
     async with world.serving() as service:
@@ -166,7 +163,6 @@ def test_every_change_of_the_breaker_is_told_and_kept(
     migrated_template: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story(world: ServiceWorld) -> None:
-        await world.leave_agents(10)
         sellers = await world.register_all()
         await block(world, but=1)
         async with world.serving() as service:

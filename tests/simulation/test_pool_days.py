@@ -22,9 +22,10 @@ REST = 60.0
 SETTINGS = {"AGENT_SUSPENSION_SECONDS": REST, "CIRCUIT_OPEN_SECONDS": 60, "BREAKER_OPEN_SECONDS": 60}
 
 
-@simulated(settings=settings_of(**SETTINGS | {"REQUESTS_PER_SECOND": 2}), profile="storm", sellers=2, products=60)
+@simulated(
+    settings=settings_of(**SETTINGS | {"REQUESTS_PER_SECOND": 2}), agents=12, profile="storm", sellers=2, products=60
+)
 async def test_a_pool_hit_by_a_storm_of_429s_is_whole_again_by_itself(world: ServiceWorld) -> None:
-    await world.leave_agents(12)
     sellers = await world.register_all()
     async with world.serving() as service:
         worst = 12
@@ -46,7 +47,6 @@ async def test_a_pool_hit_by_a_storm_of_429s_is_whole_again_by_itself(world: Ser
 
 @simulated(settings=settings_of(**SETTINGS | {"REQUESTS_PER_SECOND": 2}), sellers=1, products=200)
 async def test_a_storm_of_server_errors_ruins_nobody(world: ServiceWorld) -> None:
-    await world.leave_agents(10)
     door = meddling(world, lambda path, agent: None)
     (seller_id,) = await world.register_all()
     async with world.serving() as service:
@@ -87,9 +87,8 @@ async def test_a_single_bad_agent_is_set_aside_while_the_others_go_on(world: Ser
     assert all(asked[one.agent.user_agent] > 8 for one in others)
 
 
-@simulated(settings=settings_of(**SETTINGS | {"AGENT_SUSPENSION_SECONDS": 3600}), sellers=1, products=200)
+@simulated(settings=settings_of(**SETTINGS | {"AGENT_SUSPENSION_SECONDS": 3600}), agents=20, sellers=1, products=200)
 async def test_agents_suspended_together_do_not_come_back_together(world: ServiceWorld) -> None:
-    await world.leave_agents(20)
     door = meddling(world, lambda path, agent: None)
     (seller_id,) = await world.register_all()
     async with world.serving() as service:

@@ -95,7 +95,7 @@ async def test_with_every_agent_blocked_crawling_is_refused_nothing_is_lost_and_
             tx.agents.save({a.row: a.agent.unblock(now) for a in tx.pool_report.agents()})
 
         await world.store.transact(block)
-        with pytest.raises(PoolBreakerOpen, match="0 of 100 agents are available"):
+        with pytest.raises(PoolBreakerOpen, match="0 of 10 agents are available"):
             await trigger(service.crawl, other, "test")
         service.nudge()
         await world.clock.sleep(60)

@@ -33,14 +33,14 @@ class Recorder:
 
     world: ServiceWorld
     failing: dict[str, int] = field(default_factory=dict)
-    bodies: list[tuple[str, str]] = field(default_factory=list)
+    bodies: list[tuple[str, bytes]] = field(default_factory=list)
     times: list[datetime] = field(default_factory=list)
 
     async def deliver(self, message: EventBody, now: datetime) -> Receipt:
         self.bodies.append((message.outbox_id, message.payload))
         self.times.append(now)
         for text, status in self.failing.items():
-            if text in message.payload:
+            if text.encode() in message.payload:
                 return Receipt.of_answer(status, b"no")
         return await self.world.contract.deliver(message, now)
 
@@ -193,7 +193,7 @@ async def test_a_choice_is_counted_first_and_a_cancelled_resend_sends_no_more(wo
         recorder.bodies.clear()
         await until_over(world, service, await resend(world, service, ResendChoice(item_no=ItemNo(item_no))))
         [(outbox_id, body)] = recorder.bodies
-        assert f'"itemNo":{item_no}' in body
+        assert f'"itemNo":{item_no}'.encode() in body
         await until_over(world, service, await resend(world, service, ResendChoice((OutboxId(outbox_id),))))
         assert recorder.bodies == [(outbox_id, body)] * 2
         await session.run(commands.pause, OutboxKind.PRODUCT, None)

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from tests.simulation.logs_of_a_week import LONGEST_PROBE, Logs, Recorder, change_kinds, occurred
-from tests.simulation.outages import AGENTS, HOUR, MINUTE, calm_settings, plan
+from tests.simulation.outages import HOUR, MINUTE, calm_settings, plan
 from tests.simulation.service_world import ServiceWorld, play
 
 from sellerwatch.catalog.changes import ChangeFilter
@@ -93,7 +93,6 @@ def test_a_random_week_with_faults_is_shown_as_the_logs_have_it(migrated_templat
     async def story(world: ServiceWorld) -> None:
         rng, faults, shown = random.Random(seed), Faults([], []), list[Snapshot]()
         recorder = world.transport = Recorder(world.transport, world.clock)
-        await world.leave_agents(AGENTS)
         sellers = await world.register_all(every=SIX_HOURLY, due=world.clock.now())
         async with world.serving(schedules=True) as service:
             await world.clock.sleep(10 * MINUTE)
@@ -229,7 +228,6 @@ async def check_days(world: ServiceWorld, logs: Logs, runs: Sequence[Execution])
 
 def test_trouble_that_makes_sellers_late_stays_one_entry(migrated_template: Path) -> None:
     async def story(world: ServiceWorld) -> None:
-        await world.leave_agents(AGENTS)
         await world.register_all(every=CrawlingInterval(1, IntervalUnit.HOURS), due=world.clock.now())
         async with world.serving(schedules=True) as service:
             await world.clock.sleep(30 * MINUTE)
@@ -256,7 +254,6 @@ def test_trouble_that_makes_sellers_late_stays_one_entry(migrated_template: Path
 
 def test_a_calm_week_needs_nobody(migrated_template: Path) -> None:
     async def story(world: ServiceWorld) -> None:
-        await world.leave_agents(AGENTS)
         await world.register_all(every=SIX_HOURLY, due=world.clock.now())
         async with world.serving(schedules=True) as service:
             for _ in range(28):

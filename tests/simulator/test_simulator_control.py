@@ -59,6 +59,11 @@ def test_a_mutation_may_be_of_one_kind() -> None:
     assert {done["deed"] for done in told["done"]} == {"changed"}
 
 
+def test_every_changed_product_may_be_changed_alike() -> None:
+    _, told = knock(open_simulator(), "POST", "mutate", count=20, only="changed", how="reprice")
+    assert {done["how"] for done in told["done"]} == {"reprice"}
+
+
 def test_events_and_violations_and_comparison_are_told() -> None:
     simulator = open_simulator(sellers=1, products=2)
     truths = [truth for _, truth in simulator.world.catalogue()]
@@ -118,6 +123,7 @@ def test_a_redesign_can_be_put_on_and_taken_back() -> None:
         ("POST", "mutate", {}, 400),
         ("POST", "mutate", {"count": "many"}, 400),
         ("POST", "mutate", {"count": 1, "only": "exploded"}, 400),
+        ("POST", "mutate", {"count": 1, "how": "explode"}, 400),
         ("POST", "profile", {"name": "sunny"}, 400),
         ("POST", "receiver", {"mode": "angry"}, 400),
         ("POST", "receiver", {"mode": "error", "probability": 2}, 400),

@@ -1,9 +1,12 @@
 """The marketplace keeps to its contract: sessions, list, detail, options."""
 
+import re
 from collections.abc import Callable
+from random import Random
 
 import orjson
 import pytest
+import zstandard
 from tests.simulator.visiting import (
     AGENT,
     LIST,
@@ -159,6 +162,28 @@ def test_details_have_the_size_asked_for() -> None:
         visitor = Visitor(open_simulator(detail_kb=kilobytes)).enter()
         sizes = [len(visitor.detail(FIRST + at).body) for at in range(40)]
         assert all(0.85 < size / 1024 / kilobytes < 1.15 for size in sizes)
+
+
+def test_random_text_has_the_size_asked_for_and_compresses_as_a_shops_text_does() -> None:
+    visitor = Visitor(open_simulator(detail_kb=14, random_text=True)).enter()
+    bodies = [visitor.detail(FIRST + at).body for at in range(40)]
+    assert all(0.85 < len(body) / 1024 / 14 < 1.15 for body in bodies)
+    for level in (1, 3):
+        packed = sum(len(zstandard.ZstdCompressor(level=level).compress(body)) for body in bodies)
+        assert 2.4 < sum(map(len, bodies)) / packed < 3
+
+
+def test_random_text_does_not_repeat_between_products_and_stays_random_when_changed() -> None:
+    world = open_simulator(detail_kb=14, random_text=True).world
+    world.change(FIRST, Random(1), "redescribe")
+    seen = set[str]()
+    for item_no in range(FIRST, FIRST + 10):
+        product = world.product(item_no)
+        assert product is not None
+        text = re.sub("<[^>]*>", "", product.description.html())
+        assert "정품" not in text
+        assert not {text[at : at + 60] for at in range(0, len(text) - 60, 20)} & seen
+        seen |= {text[at : at + 60] for at in range(len(text))}
 
 
 def test_details_are_14_to_150_kilobytes_unless_said_otherwise() -> None:

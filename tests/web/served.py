@@ -60,7 +60,7 @@ class Watching:
         """The next that is one; {} at the end. Comments and the hello are passed over."""
         while True:
             lines: dict[str, str] = {}
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(600):
                 while line := (await self.response.content.readline()).decode():
                     if line == "\n":
                         break

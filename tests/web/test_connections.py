@@ -264,7 +264,7 @@ async def answer(api: Served, path: str, *headers: str) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     lines = "".join(f"{each}\r\n" for each in ("Host: x", *headers))
     writer.write(f"GET {path} HTTP/1.1\r\n{lines}\r\n".encode())
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(600):
         received = await reader.readuntil(b"\r\n\r\n")
         length = re.search(rb"content-length: (\d+)", received)
         received += await reader.readexactly(int(length[1]) if length else 0)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
+from msgspec import structs
 from tests.builders import MINUTE, NOW, SELLER, execution_id
 
 from sellerwatch.adapters.sql.transaction import Transaction
@@ -78,7 +78,7 @@ async def test_a_paused_run_says_when_it_is_checked_again(world: ApiWorld) -> No
         task, *_ = tx.run_tasks.open_of(run.execution_id, [TaskStatus.WAITING])
         notes = {(NoteKind.PAUSED, "why"): 1, (NoteKind.RECHECK, task.task_id): 1}
         tx.run_notes.add(run.execution_id, notes)
-        tx.tasks.save([replace(task, available_at=NOW + timedelta(minutes=5))], NOW)
+        tx.tasks.save([structs.replace(task, available_at=NOW + timedelta(minutes=5))], NOW)
         return NOW + timedelta(minutes=5)
 
     due = await world.transact(pause)

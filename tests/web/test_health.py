@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec import structs
 from tests.builders import a_message, worker_id
 
 from sellerwatch.adapters.sql.store import SqlStore
@@ -101,7 +102,9 @@ async def test_a_process_that_has_not_begun_is_not_ready(world: ApiWorld) -> Non
 async def test_events_that_do_not_leave_are_an_alarm_but_no_reason_to_send_no_work(world: ApiWorld) -> None:
     await work(world)
     late = world.clock.now() - timedelta(hours=1)
-    await world.transact(lambda tx: tx.product_outbox.add(replace(a_message(), created_at=late, next_attempt_at=late)))
+    await world.transact(
+        lambda tx: tx.product_outbox.add(structs.replace(a_message(), created_at=late, next_attempt_at=late))
+    )
     assert down((await world.nobody.get("/actuator/health")).json) == {"outbox"}
     assert (await world.nobody.get("/actuator/health/readiness")).status == 200
 

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec import structs
 from prometheus_client.parser import text_string_to_metric_families
 from tests.builders import NOW, a_complete_product, a_message, a_task, an_execution, outbox_id
 
@@ -28,7 +29,7 @@ async def fill(store: SqlStore) -> None:
     def work(tx: Transaction) -> None:
         tx.executions.add(an_execution())
         types, states = list(TaskType), list(TaskStatus)
-        made = [replace(a_task(n, types[n % 3]), item_no=ItemNo(1000 + n)) for n in range(1, 40)]
+        made = [structs.replace(a_task(n, types[n % 3]), item_no=ItemNo(1000 + n)) for n in range(1, 40)]
         tx.tasks.add(made)
         for number, task in enumerate(made):
             status = states[number * 7 % len(states)]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 from tests.builders import NOW, SELLER, a_message, a_refused_seller, outbox_id, product_id
 
 from sellerwatch.adapters.sql import paging
@@ -206,7 +206,7 @@ async def test_delivery_times_are_those_of_the_newest_delivered_messages(world: 
 
 
 def a_delivered_message() -> Message:
-    return replace(a_message(1), status=MessageStatus.COMPLETED, sent_at=NOW + timedelta(seconds=2.5))
+    return structs.replace(a_message(1), status=MessageStatus.COMPLETED, sent_at=NOW + timedelta(seconds=2.5))
 
 
 async def test_a_resend_is_counted_asked_for_and_cancelled(world: ApiWorld) -> None:

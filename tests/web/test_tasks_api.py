@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 
 import pytest
+from msgspec import structs
 from tests.builders import NOW, SELLER, execution_id, seller_id, task_id
 
 from sellerwatch.adapters.sql import paging
@@ -69,7 +69,7 @@ async def test_why_a_task_failed_and_what_one_left_out_is_said_in_the_callers_la
     def noted(tx: Transaction) -> None:
         found = tx.tasks.get_many([done, old])
         notes = {done: TaskNote.STILL_ANSWERS, old: "as an earlier version wrote it"}
-        tx.tasks.save([replace(found[name], note=note) for name, note in notes.items()], NOW)
+        tx.tasks.save([structs.replace(found[name], note=note) for name, note in notes.items()], NOW)
 
     await world.transact(noted)
     for language, error, note in (

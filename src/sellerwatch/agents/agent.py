@@ -7,8 +7,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Self
 
+from msgspec import Struct, structs
+
 from sellerwatch.kernel.errors import Conflict, Invalid, NotFound
-from sellerwatch.kernel.fast_values import copy_with
 from sellerwatch.kernel.ids import InvalidId, PublicId, UserAgentId
 from sellerwatch.kernel.lifecycle import Lifecycle
 from sellerwatch.kernel.wording import Worded
@@ -114,8 +115,7 @@ class AgentReason(Worded):
         return template("agents", f"reason.{self.stored}", language) or self.stored
 
 
-@dataclass(frozen=True)
-class Agent:
+class Agent(Struct, frozen=True):
     """A user-agent identity. Healthy agents are lent first; one with a low health is suspended for a time.
 
     A suspended agent keeps `suspended_until`: recovery depends on the time alone, never on a health that suspension
@@ -152,7 +152,7 @@ class Agent:
         health = min(HEALTHIEST, max(0, self.health_score + _HEALTH[outcome] * uses))
         success = uses if outcome is Outcome.SUCCESS else 0
         failure = uses if outcome.is_failure else 0
-        used = copy_with(
+        used = structs.replace(
             self,
             health_score=health,
             usage_count=self.usage_count + uses,
@@ -200,24 +200,24 @@ class Agent:
         if self.status is AgentStatus.SUSPENDED and self.suspended_at == at and healthier >= SUSPENSION_HEALTH:
             free = {"suspended_at": None, "suspended_until": None, "reason": None}
             return self._move("recover", now, **given_back, **free)
-        return copy_with(self, updated_at=now, **given_back)
+        return structs.replace(self, updated_at=now, **given_back)
 
     def issue_refused(self, now: datetime) -> Agent:
         """Count an answer of the token page without a token. The third in a row blocks the agent; an outage is none."""
-        counted = copy_with(self, issue_failures=self.issue_failures + 1, updated_at=now)
+        counted = structs.replace(self, issue_failures=self.issue_failures + 1, updated_at=now)
         may_block = AGENT_LIFE.allows(self.status, "block")
         spent = counted.issue_failures >= ISSUE_FAILURES and may_block
         return counted.block(now, NO_TOKEN) if spent else counted
 
     def issue_succeeded(self, now: datetime) -> Agent:
-        return copy_with(self, issue_failures=0, updated_at=now)
+        return structs.replace(self, issue_failures=0, updated_at=now)
 
     def new_day(self, now: datetime) -> Agent:
-        return copy_with(self, requests_per_day=0, updated_at=now)
+        return structs.replace(self, requests_per_day=0, updated_at=now)
 
     def _move(self, verb: str, now: datetime, **changed: object) -> Agent:
         status = AGENT_LIFE.after(self.status, verb, self.user_agent_id)
-        return copy_with(self, status=status, updated_at=now, **changed)
+        return structs.replace(self, status=status, updated_at=now, **changed)
 
 
 #: Digits that a row's number can have.

@@ -10,15 +10,15 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
 
+from msgspec import Struct
+
 from sellerwatch.agents.token import Token
-from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import UserAgentId
 
 UNAVAILABLE = 503
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """The agent that a request is made as. Its token is decrypted only where the header is built, and only for it."""
 
     user_agent_id: UserAgentId
@@ -45,9 +45,7 @@ class AnswerKind(StrEnum):
     NO_TOKEN = "NO_TOKEN"  # noqa: S105
 
 
-@fast_frozen
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """One request's end. `detail` is for the operator and never holds a header or a body; `wait` is what a 429 or a 503
     asked for, if it did."""
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import attrgetter
 
+from msgspec import Struct
+
 from sellerwatch.agents.agent import Outcome
 from sellerwatch.agents.marketplace_circuit import (
     Endpoint,
@@ -20,14 +22,11 @@ from sellerwatch.agents.marketplace_circuit import (
 )
 from sellerwatch.agents.ports import AgentsTx
 from sellerwatch.kernel.failure import Failure
-from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import TaskId
 from sellerwatch.kernel.notices import Notice
 
 
-@fast_frozen
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(Struct, frozen=True):
     """One answer (or none) of an endpoint. `outage` is set where it was a network error or a server's own error."""
 
     endpoint: Endpoint

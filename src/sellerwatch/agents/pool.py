@@ -8,25 +8,24 @@ are computed by the boot's clock, so that setting the wall clock cannot bring tw
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
+
+from msgspec import Struct, structs
 
 from sellerwatch.agents.circuit import Circuit
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.token import Token
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import Moment
-from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import UserAgentId
 
 #: A departure this near is lent now and slept until; a later one is left for a later claim, which holds no slot.
 LOOKAHEAD_US = 20_000
 
 
-@fast_frozen
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """An AVAILABLE agent as the pool sees it. `row` is the agent's row, which permits refer to."""
 
     row: int
@@ -63,8 +62,7 @@ VISITOR = Candidate(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(Struct, frozen=True):
     """Permission to make one request as this agent, not before `depart_us` by the boot's clock."""
 
     candidate: Candidate
@@ -127,7 +125,7 @@ def pace(grants: Sequence[Grant], last_us: int, per_second: float, at: Moment) -
         last_us = max(grant.depart_us, last_us + spacing)
         if last_us > at.boot_us + LOOKAHEAD_US:
             break
-        paced.append(replace(grant, depart_us=last_us))
+        paced.append(structs.replace(grant, depart_us=last_us))
     return paced
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
+from msgspec import Struct
+
 from sellerwatch.agents.agent import Agent
 from sellerwatch.agents.agent_status import AgentDetails, CircuitEventView, FullReason
 from sellerwatch.agents.answers import Session
@@ -22,8 +24,7 @@ from sellerwatch.kernel.views import View
 from sellerwatch.oversight.ports import AuditTx
 
 
-@dataclass(frozen=True, slots=True)
-class Permit:
+class Permit(Struct, frozen=True):
     """A row written before the request is sent: that budget is used even if the process dies."""
 
     number: int

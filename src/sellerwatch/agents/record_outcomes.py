@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import groupby
 from operator import attrgetter
+
+from msgspec import Struct, structs
 
 from sellerwatch.agents.agent import Agent, AgentStatus, Outcome
 from sellerwatch.agents.breaker import BreakerRules, breaker_notice
@@ -22,7 +24,6 @@ from sellerwatch.agents.ports import AgentsTx, UsageEntry
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.failure import Failure
-from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import SellerId, TaskId, WorkerId
 from sellerwatch.kernel.notices import Notice
 
@@ -30,9 +31,7 @@ _ANSWERED_AT = attrgetter("at")
 _OUTCOME = attrgetter("outcome")
 
 
-@fast_frozen
-@dataclass(frozen=True, slots=True)
-class RequestOutcome:
+class RequestOutcome(Struct, frozen=True):
     """How one request ended, for its agent and the endpoint. `outage` is set where it was a network
     error or a server's own error; `subject` is what was asked about."""
 
@@ -137,7 +136,8 @@ def charge_agents(
 ) -> tuple[Notice, ...]:
     """Write health, circuits, tokens and the usage log, in the order in which the answers came. Excused failures are
     charged to no agent, and earlier ones that turned out to be the marketplace's are taken back."""
-    charges = [replace(c, outcome=Outcome.BLAMELESS) if c.permit in observed.agents_excused else c for c in charges]
+    excused = observed.agents_excused
+    charges = [structs.replace(c, outcome=Outcome.BLAMELESS) if c.permit in excused else c for c in charges]
     charges.sort(key=_ANSWERED_AT)
     by_row: dict[int, list[RequestOutcome]] = defaultdict(list)
     for charge in charges:

@@ -10,18 +10,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 
+from msgspec import Struct
+
 from sellerwatch.catalog.facts import Facts, NormalizedPart
 from sellerwatch.catalog.ports import HistoryEntry, PartKey, RawPart, Reader
 from sellerwatch.catalog.product import ForeignProduct, PartType, Product
 from sellerwatch.catalog.quarantine import HeldPart
-from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, SellerId
 from sellerwatch.outbox.message import Message
 
 
-@fast_frozen
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """A part that was read: its normalized facts, their digest, and the body. Made before the transaction that absorbs
     it.
 

@@ -8,10 +8,12 @@ found before.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 import orjson
+from msgspec import structs
 
 from sellerwatch.catalog.absorb import ProductBatch, read_part
 from sellerwatch.catalog.differences import Change, differences
@@ -25,6 +27,7 @@ from sellerwatch.kernel.ids import ExecutionId, OutboxId
 from sellerwatch.outbox.event import data_json, event_body, read_event, snapshot_body
 from sellerwatch.outbox.message import Message, MessageStatus
 from sellerwatch.outbox.ports import Outbox
+from sellerwatch.oversight.backups import Backups
 
 #: How many of the last events are read to find the one that the receiver has.
 LOOK_BACK = 10
@@ -49,6 +52,7 @@ class Announcer:
     bodies: ProductBodies
     outbox: Outbox
     history: History
+    backups: Backups
     reader: Reader
     now: datetime
     policies: Policies = NO_POLICIES
@@ -99,7 +103,7 @@ class Announcer:
         """
         newest = self._newest(product, 1)[0]
         state = self._state_without_event(product, newest) or read_event(newest.payload).product_data
-        sent = product.send_snapshot(self.now)
+        sent = product.send_snapshot(self.now, self._floor)
         body = snapshot_body(
             outbox_id,
             product.item_no,
@@ -134,6 +138,11 @@ class Announcer:
         *_, (_, state) = states(self.history.of_product(product.product_id))
         return state
 
+    @cached_property
+    def _floor(self) -> int:
+        """Since a restore versions go on above all that may have been sent before it."""
+        return self.backups.version_floor()
+
     def _merge(
         self,
         product: Product,
@@ -164,7 +173,7 @@ class Announcer:
             changes,
             product_data,
         )
-        self.outbox.replace_payload(replace(waiting, payload=body), self.now)
+        self.outbox.replace_payload(structs.replace(waiting, payload=body), self.now)
         self._add_history(product, ProductEvent.UPDATED, found, waiting.outbox_id, execution_id)
         self.product_batch.put(product.mark_unchanged(self.now))
 
@@ -178,18 +187,19 @@ class Announcer:
         outbox_id: OutboxId,
         execution_id: ExecutionId | None,
     ) -> Message:
-        announced = product.announce(event, self.now)
+        announced = product.announce(event, self.now, self._floor)
         body = event_body(
             outbox_id, event, product.item_no, product.seller_id, announced.version, self.now, changes, product_data
         )
-        whole = product_data if event is ProductEvent.CREATED else b""
+        # The same bytes as the event: they are compressed once.
+        whole = body if event is ProductEvent.CREATED else b""
         return self._add(announced, event, body, found, outbox_id, execution_id, whole)
 
     def _add(
         self,
         product: Product,
         event: ProductEvent,
-        body: str,
+        body: bytes,
         found: Sequence[Change],
         outbox_id: OutboxId,
         execution_id: ExecutionId | None,

@@ -17,9 +17,9 @@ from operator import attrgetter
 from typing import Any
 
 import orjson
+from msgspec import Struct, to_builtins
 
-from sellerwatch.catalog.product_data import DetailData, OptionData, ProductData
-from sellerwatch.kernel.fast_values import fast_frozen
+from sellerwatch.catalog.product_data import ProductData
 from sellerwatch.kernel.ids import ItemNo, SellerId
 
 #: Salt of the hashes of bodies. Raise it when the parser reads other facts from the same body: every body is then read
@@ -29,9 +29,7 @@ PARSER_VERSION = b"1:"
 _option_no = attrgetter("option_no")
 
 
-@fast_frozen
-@dataclass(frozen=True, slots=True)
-class ListFacts:
+class ListFacts(Struct, frozen=True, rename="camel"):
     """The entry of a product on a list page. Names and prices come from the detail, so that both change together."""
 
     item_no: ItemNo
@@ -39,40 +37,33 @@ class ListFacts:
     tags: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Brand:
+class Brand(Struct, frozen=True, rename="camel"):
     code: int | None
     name: str
     name_kr: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Category:
+class Category(Struct, frozen=True, rename="camel"):
     level: str
     code: str
     name: str
 
 
-@fast_frozen
-@dataclass(frozen=True, slots=True)
-class Prices:
+class Prices(Struct, frozen=True, rename="camel"):
     normal: int
     selling: int
     discount: int
     rate: int
 
 
-@dataclass(frozen=True, slots=True)
-class Shipping:
+class Shipping(Struct, frozen=True, rename="camel"):
     type: str
     fee: int
     fee_type: str
     average_days: int | None
 
 
-@fast_frozen
-@dataclass(frozen=True, slots=True)
-class DetailFacts:
+class DetailFacts(Struct, frozen=True, rename="camel"):
     item_no: ItemNo
     seller_id: SellerId
     name: str
@@ -88,9 +79,7 @@ class DetailFacts:
     description_html: str
 
 
-@fast_frozen
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(Struct, frozen=True, rename="camel"):
     option_no: int
     color: str
     size: str
@@ -111,9 +100,7 @@ class OptionFacts:
 Facts = ListFacts | DetailFacts | OptionFacts
 
 
-@fast_frozen
-@dataclass(frozen=True, slots=True)
-class NormalizedPart:
+class NormalizedPart(Struct, frozen=True):
     """The facts of one part as the JSON that events carry: written once, then hashed, compared and sent as it is.
 
     List entries and details both have images, which productData joins in one list. So the images are kept apart: `head`
@@ -131,9 +118,12 @@ class NormalizedPart:
         if isinstance(facts, ListFacts):
             return cls(b"", facts.images, _members({"tags": facts.tags}))
         if isinstance(facts, OptionFacts):
-            return cls(b"", None, _members({"options": _options_data(facts)}))
-        tail = _members({"descriptionHtml": facts.description_html})
-        return cls(_members(_detail_data(facts)), facts.images, tail, facts.name, facts.seller_id)
+            return cls(b"", None, _members({"options": to_builtins(facts.options)}))
+        # Its fields are those of productData, in the same order.
+        data = to_builtins(facts)
+        del data["images"]
+        tail = _members({"descriptionHtml": data.pop("descriptionHtml")})
+        return cls(_members(data), facts.images, tail, facts.name, facts.seller_id)
 
     @property
     def digest(self) -> str:
@@ -167,43 +157,6 @@ def product_json(listed: NormalizedPart, detail: NormalizedPart, options: Normal
 def _members(data: Mapping[str, Any]) -> bytes:
     """Return the members of a JSON object without its braces."""
     return orjson.dumps(data)[1:-1]
-
-
-def _options_data(facts: OptionFacts) -> list[OptionData]:
-    return [
-        {"optionNo": o.option_no, "color": o.color, "size": o.size, "stock": o.stock, "sizeGuide": o.size_guide}
-        for o in facts.options
-    ]
-
-
-def _detail_data(detail: DetailFacts) -> DetailData:
-    """Return the fields that come before the images."""
-    shipping = detail.shipping
-    return {
-        "itemNo": detail.item_no,
-        "sellerId": detail.seller_id,
-        "name": detail.name,
-        "brand": {"code": detail.brand.code, "name": detail.brand.name, "nameKr": detail.brand.name_kr},
-        "categories": [{"level": c.level, "code": c.code, "name": c.name} for c in detail.categories],
-        "prices": {
-            "normal": detail.prices.normal,
-            "selling": detail.prices.selling,
-            "discount": detail.prices.discount,
-            "rate": detail.prices.rate,
-        },
-        "stock": detail.stock,
-        "soldOut": detail.sold_out,
-        "itemStatus": detail.item_status,
-        "originCountry": detail.origin_country,
-        "shipping": None
-        if shipping is None
-        else {
-            "type": shipping.type,
-            "fee": shipping.fee,
-            "feeType": shipping.fee_type,
-            "averageDays": shipping.average_days,
-        },
-    }
 
 
 #: The empty product with which a history begins.

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from msgspec import Struct
+
 from sellerwatch.catalog.changes import ChangeFilter, FoundFilter, FoundProducts, ListedChange
 from sellerwatch.catalog.differences import Change, ChangeKind
 from sellerwatch.catalog.facts import DetailFacts, ListFacts, OptionFacts
@@ -17,17 +19,15 @@ from sellerwatch.catalog.resync import Resync, ResyncChoice, ResyncStatus
 from sellerwatch.kernel.answer_problem import AnswerProblem
 from sellerwatch.kernel.errors import Failed
 from sellerwatch.kernel.failure import Failure, FailureCode
-from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import CaseId, ExecutionId, ItemNo, OutboxId, ProductId, RemovalId, ResyncId, SellerId
 from sellerwatch.kernel.paging import Cursor, Page
+from sellerwatch.oversight.backups import BackupsTx
 from sellerwatch.sellers.ports import SellersTx
 
 PartKey = tuple[ItemNo, PartType]
 
 
-@fast_frozen
-@dataclass(frozen=True, slots=True)
-class RawPart:
+class RawPart(Struct, frozen=True):
     """A body to store. It is stored only when the part changed."""
 
     product_id: ProductId
@@ -150,12 +150,19 @@ class ProductBodies(Protocol):
     def forget_body_hashes(self, items: Sequence[ItemNo]) -> None: ...
 
 
-@fast_frozen
-@dataclass(frozen=True, slots=True)
-class HistoryEntry:
+class TextConversions(Protocol):
+    """Texts that older versions stored whole, to be compressed against a stored detail."""
+
+    def are_pending(self) -> bool: ...
+
+    def convert_next(self, rows: int, now: datetime) -> bool:
+        """Convert the texts of the next rows of a table. Return whether there was anything left to look at."""
+
+
+class HistoryEntry(Struct, frozen=True):
     """A state of a product, as its differences from the state before.
 
-    A creation is stored as the `whole` product in JSON, and becomes changes only when it is read: most never are.
+    A creation is stored as the `whole` event, and becomes changes only when it is read: most never are.
     """
 
     product_id: ProductId
@@ -337,7 +344,7 @@ class Reader(Protocol):
     def read_options(self, body: bytes, item_no: ItemNo) -> OptionFacts: ...
 
 
-class CatalogTx(SellersTx, Protocol):
+class CatalogTx(SellersTx, BackupsTx, Protocol):
     @property
     def products(self) -> Products: ...
 
@@ -349,6 +356,9 @@ class CatalogTx(SellersTx, Protocol):
 
     @property
     def bodies(self) -> ProductBodies: ...
+
+    @property
+    def text_conversions(self) -> TextConversions: ...
 
     @property
     def history(self) -> History: ...

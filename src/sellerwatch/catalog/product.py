@@ -7,8 +7,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Self
 
+from msgspec import Struct, structs
+
 from sellerwatch.kernel.errors import Conflict, NotFound
-from sellerwatch.kernel.fast_values import copy_with, fast_frozen
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, SellerId
 from sellerwatch.kernel.lifecycle import Lifecycle
 
@@ -88,9 +89,7 @@ def has_changed(old: str | None, new: str | None) -> bool:
 LONGEST_NAME = 255
 
 
-@fast_frozen
-@dataclass(frozen=True)
-class Product:
+class Product(Struct, frozen=True):
     """A product is complete once all three parts have been seen. `version` counts its events, across deletions.
 
     `is_changed`: a part changed since the last event, so that event is out of date.
@@ -140,22 +139,22 @@ class Product:
         if not has_changed(self.hash_of(part), digest):
             return self, False
         if part is PartType.MINISHOP:
-            return copy_with(self, minishop_hash=digest, is_changed=True, updated_at=now), True
+            return structs.replace(self, minishop_hash=digest, is_changed=True, updated_at=now), True
         if part is PartType.DETAIL:
-            return copy_with(self, detail_hash=digest, is_changed=True, updated_at=now), True
-        return copy_with(self, option_hash=digest, is_changed=True, updated_at=now), True
+            return structs.replace(self, detail_hash=digest, is_changed=True, updated_at=now), True
+        return structs.replace(self, option_hash=digest, is_changed=True, updated_at=now), True
 
     def be_listed(self, execution_id: ExecutionId, now: datetime) -> Product:
         """Return the product as listed in this run: it is not missing, whatever earlier runs lacked."""
-        return copy_with(self, last_seen_at=now, last_seen_execution=execution_id, missing_runs=0)
+        return structs.replace(self, last_seen_at=now, last_seen_execution=execution_id, missing_runs=0)
 
     def belong_to(self, owner: SellerId, now: datetime) -> Product:
         """Return the product with the owner that its detail names. Until then the seller that lists it is the owner."""
-        return self if owner == self.seller_id else copy_with(self, seller_id=owner, updated_at=now)
+        return self if owner == self.seller_id else structs.replace(self, seller_id=owner, updated_at=now)
 
     def with_name(self, name: str) -> Product:
         """Return the product with the name of its event, by which it can be searched."""
-        return self if self.name == name[:LONGEST_NAME] else copy_with(self, name=name[:LONGEST_NAME])
+        return self if self.name == name[:LONGEST_NAME] else structs.replace(self, name=name[:LONGEST_NAME])
 
     def due_event(self) -> ProductEvent | None:
         """Return the event that is due; None for an incomplete product and where nothing changed."""
@@ -167,29 +166,32 @@ class Product:
 
     def mark_unchanged(self, now: datetime) -> Product:
         """Return the product as equal to its last event: it changed back, or was merged into it."""
-        return copy_with(self, is_changed=False, updated_at=now)
+        return structs.replace(self, is_changed=False, updated_at=now)
 
     def withdraw_event(self, now: datetime) -> Product:
         """Return the product without its last event, which was never sent: its version is free again."""
         if self.version < 2:
             raise EventOutOfOrder(self.item_no, "withdrawing an event", self.state, self.version)
-        return copy_with(self, version=self.version - 1, is_changed=False, updated_at=now)
+        return structs.replace(self, version=self.version - 1, is_changed=False, updated_at=now)
 
-    def announce(self, event: ProductEvent, now: datetime) -> Product:
-        """Return the product after one more event."""
+    def announce(self, event: ProductEvent, now: datetime, floor: int = 0) -> Product:
+        """Return the product after one more event. Its version is above `floor`, by which versions of before a restore
+        are passed over."""
         creates = event is ProductEvent.CREATED
         if event is ProductEvent.SNAPSHOT or not self.is_complete or creates != (self.version == 0 or self.is_deleted):
             raise EventOutOfOrder(self.item_no, event, self.state, self.version)
-        fields = {"version": self.version + 1, "is_changed": False, "updated_at": now}
+        fields = {"version": max(self.version, floor) + 1, "is_changed": False, "updated_at": now}
         if event is ProductEvent.DELETED:
             # Without hashes a product that comes back is incomplete until all its parts were read again.
-            return copy_with(self, deleted_at=now, minishop_hash=None, detail_hash=None, option_hash=None, **fields)
-        return copy_with(self, deleted_at=None, missing_runs=0, **fields)
+            return structs.replace(
+                self, deleted_at=now, minishop_hash=None, detail_hash=None, option_hash=None, **fields
+            )
+        return structs.replace(self, deleted_at=None, missing_runs=0, **fields)
 
     def archive(self, now: datetime) -> Product:
         """Return the product as deleted without an event: its seller was removed, and the receiver is not told."""
         PRODUCT_LIFE.after(self.state, "archive", self.item_no)
-        return copy_with(
+        return structs.replace(
             self,
             deleted_at=now,
             minishop_hash=None,
@@ -199,16 +201,16 @@ class Product:
             updated_at=now,
         )
 
-    def send_snapshot(self, now: datetime) -> Product:
+    def send_snapshot(self, now: datetime, floor: int = 0) -> Product:
         """Return the product after a snapshot of it: one event more, and nothing else. What changed since the last
         event and is not announced yet is announced as before."""
         if self.version == 0:
             raise EventOutOfOrder(self.item_no, ProductEvent.SNAPSHOT, self.state, self.version)
-        return copy_with(self, version=self.version + 1, updated_at=now)
+        return structs.replace(self, version=max(self.version, floor) + 1, updated_at=now)
 
     def miss(self, now: datetime) -> Product:
         """Return the product as missing from one more complete list."""
-        return copy_with(self, missing_runs=self.missing_runs + 1, updated_at=now)
+        return structs.replace(self, missing_runs=self.missing_runs + 1, updated_at=now)
 
 
 class PartName(StrEnum):

@@ -121,9 +121,14 @@ class DriftRules:
     exempt: frozenset[ChangeKind] = frozenset({ChangeKind.PRICE, ChangeKind.STOCK})
     unreadable: int = 10
 
+    @staticmethod
+    def all_fields(changes: Iterable[Change]) -> frozenset[str]:
+        """Return all fields that changed: a run shows how often each did."""
+        return frozenset(c.general_field[:LONGEST_FIELD] for c in changes)
+
     def counted_fields(self, changes: Iterable[Change]) -> frozenset[str]:
-        """Return the fields that count."""
-        return frozenset(c.general_field[:LONGEST_FIELD] for c in changes if c.kind.group not in self.exempt)
+        """Return the fields that may open a case."""
+        return self.all_fields(c for c in changes if c.kind.group not in self.exempt)
 
 
 @dataclass

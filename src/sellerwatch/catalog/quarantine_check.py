@@ -102,7 +102,7 @@ class QuarantineCheck:
                 self.product_batch.withheld[part.key] = None
                 continue
             suspect = self._suspect(part, products[part.item_no])
-            run.tally.change(part.type, suspect.fields)
+            run.tally.change(part.type, self.rules.all_fields(suspect.changes))
             suspects.append((run, suspect))
         for run, suspect in suspects:
             self._withhold(run, suspect, is_last=False)

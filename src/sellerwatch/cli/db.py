@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
 import typer
+from rich.text import Text
 
 from sellerwatch.cli.help import CommandApp
-from sellerwatch.cli.output import print_facts, print_json, print_table
+from sellerwatch.cli.output import err, print_facts, print_json, print_table
 from sellerwatch.cli.session import AsJson, DryRun, actor, command_session, say
 from sellerwatch.cli.tables import Columns, print_views
 from sellerwatch.cli.texts import Texts
+from sellerwatch.compose.backup import back_up
+from sellerwatch.compose.backup import restore as restore_backup
 from sellerwatch.compose.database import (
     downgrade_schema,
     log_partitions,
@@ -24,6 +31,7 @@ from sellerwatch.compose.database import (
 )
 from sellerwatch.compose.rules import retention_rules
 from sellerwatch.kernel.errors import Invalid
+from sellerwatch.operations.database_check import DatabaseCheckView, check_database
 from sellerwatch.operations.retention import RetainedView, RetentionView, apply_retention
 
 app = CommandApp()
@@ -124,6 +132,81 @@ def status(as_json: AsJson = False) -> None:
         if found.state in ("empty", "behind"):
             say(text("db.upgrade"), "yellow")
     raise typer.Exit(0 if found.state == "current" else 1)
+
+
+@app.command()
+def backup(
+    file: Annotated[Path, typer.Argument(metavar="FILE")],
+    force: Annotated[bool, typer.Option("--force")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Examples:
+
+    sellerwatch db backup /var/backups/sellerwatch.db
+    sellerwatch db backup "/var/backups/sellerwatch-$(date +%F).db"
+    """
+    made = back_up(os.environ, actor(), file, force=force, announce=_announce)
+    if as_json:
+        facts = {"file": str(made.file), "bytes": made.bytes, "seconds": round(made.seconds, 3)}
+        print_json({**facts, "revision": made.revision, "recorded": made.is_recorded})
+    else:
+        shown = {"file": made.file, "size": _megabytes(made.bytes), "seconds": f"{made.seconds:.1f}"}
+        say(Texts(FAMILY)("backup.made", revision=made.revision, **shown), "green")
+        if not made.is_recorded:
+            say(Texts(FAMILY)("backup.not_recorded"), "yellow")
+
+
+@app.command()
+def restore(
+    file: Annotated[Path, typer.Argument(metavar="FILE")],
+    yes: Annotated[bool, typer.Option("--yes", "-y")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Examples:
+
+    sellerwatch db restore /var/backups/sellerwatch.db
+    """
+    text = Texts(FAMILY)
+    if not yes:
+        typer.confirm(text("restore.confirm", file=file), abort=True)
+    done = restore_backup(os.environ, actor(), file, announce=_announce)
+    if as_json:
+        aside = None if done.aside is None else str(done.aside)
+        facts = {"database": done.database, "revision": done.revision, "aside": aside}
+        print_json({**facts, "eventsGivenUp": done.events_given_up, "products": done.products})
+        return
+    say(text("restore.done", file=file, database=done.database, revision=done.revision), "green")
+    if done.aside is not None:
+        say(text("restore.aside", aside=done.aside))
+    say(text("restore.windows"))
+    if done.products:
+        say(text("restore.resync", n=done.products, given_up=done.events_given_up))
+
+
+@app.command()
+def check(as_json: AsJson = False) -> None:
+    """Examples:
+
+    sellerwatch db check
+    """
+    with command_session() as at:
+        settings = at.settings
+        kept = timedelta(days=settings.task_retention_days) - timedelta(seconds=settings.run_deadline_seconds)
+        found = at.ask(check_database, kept)
+        at.show(found, _print_check, FAMILY, as_json=as_json)
+    raise typer.Exit(1 if found.broken else 0)
+
+
+def _print_check(found: DatabaseCheckView, text: Texts) -> None:
+    for each in found.broken:
+        say(each.sentence, "red")
+    if not found.broken:
+        say(text("check.well", n=found.checked), "green")
+
+
+def _announce(command: Sequence[str]) -> None:
+    """On standard error: standard output is the result."""
+    err.print(Text(Texts(FAMILY)("backup.runs", command=shlex.join(command))), soft_wrap=True)
 
 
 @app.command()

@@ -40,7 +40,8 @@ def cause_text(run: ListedExecutionView | OpenExecutionView, text: Texts) -> str
     cause = session.short(run.cause)
     if run.next_start_at is None:
         return cause
-    tries = text("executions.tries", n=run.start_tries, when=text.ago(run.next_start_at))
+    key = "executions.tries" if run.start_tries else "executions.first_try"
+    tries = text(key, n=run.start_tries, when=text.ago(run.next_start_at))
     return f"{cause or ''} {tries}".lstrip()
 
 

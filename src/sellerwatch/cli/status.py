@@ -16,6 +16,7 @@ from sellerwatch.reports.overview import service_status
 
 if TYPE_CHECKING:
     from sellerwatch.crawling.views import ListedExecutionView
+    from sellerwatch.oversight.backups import LastBackupView
     from sellerwatch.reports.attention import AttentionView
     from sellerwatch.reports.overview import ServiceStatusView
 
@@ -76,4 +77,18 @@ def _facts(found: ServiceStatusView, text: Texts) -> list[tuple[str, str]]:
             text("nav.outbox"),
             text(f"status.outbox.{delivery}", n=waiting, held=outbox.held, lag=round(outbox.lag_seconds, 1)),
         ),
+        (text("status.backup"), _backup(found.backup, text)),
     ]
+
+
+def _backup(backup: LastBackupView | None, text: Texts) -> str:
+    if backup is None:
+        return text("status.backup.none")
+    state = "made" if backup.failed_at is None else "only_failed" if backup.made_at is None else "failed"
+    return text(
+        f"status.backup.{state}",
+        ago=text.ago(backup.made_at),
+        size=f"{(backup.bytes or 0) / 1_000_000:,.1f}",
+        failed=text.ago(backup.failed_at),
+        problem=backup.problem,
+    )

@@ -38,5 +38,6 @@ def check_context_of(
         is_scheduler=is_scheduler or settings.scheduler != "embedded",
         disk_left=left,
         dead_letters=dead_letters,
+        backup_max_age=timedelta(days=settings.backup_max_age_days),
         deployment=deployment_of(settings, os.environ) if is_public(settings) else None,
     )

@@ -80,7 +80,7 @@ def open_store(settings: Settings, *, clock: Clock | None = None, inline: bool =
     engine = open_engine(settings)
     with answering(engine):
         if make and not settings.is_mysql:
-            _upgrade(engine, clock.now(), MADE_BY)
+            upgrade_to_head(engine, clock.now(), MADE_BY)
         require_current(engine)
     pulse = getattr(clock, "pulse", None)
     if inline:
@@ -142,13 +142,13 @@ def upgrade_schema(environment: Mapping[str, str], actor: str) -> tuple[str | No
     clock = SystemClock()
     with opened(load(environment).settings, make=True) as engine:
         before = status(engine).current
-        after = _upgrade(engine, clock.now(), actor)
+        after = upgrade_to_head(engine, clock.now(), actor)
         if before != after:
             _note(engine, AuditEntry(clock.now(), actor, "db.upgrade", "schema", str(after), note=f"from {before}"))
     return before, after
 
 
-def _upgrade(engine: Engine, now: datetime, actor: str) -> str | None:
+def upgrade_to_head(engine: Engine, now: datetime, actor: str) -> str | None:
     """Upgrade, and count the agents' budgets again after a step: they are derived from the permits."""
     before = status(engine).current
     after = upgrade(engine, now).current

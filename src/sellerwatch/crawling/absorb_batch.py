@@ -199,7 +199,14 @@ class AbsorbBatch:
     def announcer(self) -> Announcer:
         tx, rules = self.tx, self.rules
         return Announcer(
-            self.product_batch, tx.bodies, tx.product_outbox, tx.history, rules.marketplace, self.now, rules.policies
+            self.product_batch,
+            tx.bodies,
+            tx.product_outbox,
+            tx.history,
+            tx.backups,
+            rules.marketplace,
+            self.now,
+            rules.policies,
         )
 
     @cached_property

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from msgspec import structs
+
 from sellerwatch.agents.judgement import TaskEnd
 from sellerwatch.agents.outages import observe
 from sellerwatch.agents.record_outcomes import record_outcomes
@@ -26,7 +28,6 @@ from sellerwatch.crawling.save_execution import save_execution
 from sellerwatch.crawling.task import Purpose, RequestUrl, Task, TaskNote, TaskType
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.failure import Failure, FailureCode
-from sellerwatch.kernel.fast_values import copy_with
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, TaskId, WorkerId
 from sellerwatch.kernel.notices import Notice
 
@@ -193,7 +194,7 @@ def _end_task(batch: AbsorbBatch, result: JudgedResult, task: Task, *, is_excuse
         if note is None:
             batch.completed.append(task)
         else:
-            batch.tasks.append(replace(task.complete(now), note=note))
+            batch.tasks.append(structs.replace(task.complete(now), note=note))
         if run is not None:
             run.read_well(task.task_id)
         _note_end(batch, task, completed=1)
@@ -201,7 +202,7 @@ def _end_task(batch: AbsorbBatch, result: JudgedResult, task: Task, *, is_excuse
         failed = task.fail(_failure(result, is_spent=is_spent), now)
         if end is TaskEnd.FAILED and not is_over and failed.can_retry(retries):
             again = failed.retry(now + (result.wait or timedelta(0)), retries)
-            batch.tasks.append(replace(again, requests_made=again.requests_made - (not result.counts)))
+            batch.tasks.append(structs.replace(again, requests_made=again.requests_made - (not result.counts)))
             batch.again += 1
         elif result.verdict.is_outage and not is_over and (wait := _unproved_outage(batch, task)) is not None:
             batch.tasks.append(task.put_back(now + wait))
@@ -293,10 +294,12 @@ def _take_page(batch: AbsorbBatch, run: RunState, result: JudgedResult, task: Ta
             run.foreign[part.item_no] = None
         elif not run.is_over:
             # The marketplace's own addresses, which its tests hold against the type.
-            detail, option = RequestUrl(place.detail_url(part.item_no)), RequestUrl(place.option_url(part.item_no))
             item = part.item_no
-            run.follow_ups.append(copy_with(detail_task, task_id=TaskId(detail_id), request_url=detail, item_no=item))
-            run.follow_ups.append(copy_with(option_task, task_id=TaskId(option_id), request_url=option, item_no=item))
+            detail, option = RequestUrl(place.detail_url(item)), RequestUrl(place.option_url(item))
+            run.follow_ups += (
+                structs.replace(detail_task, task_id=TaskId(detail_id), request_url=detail, item_no=item),
+                structs.replace(option_task, task_id=TaskId(option_id), request_url=option, item_no=item),
+            )
     size, page = batch.rules.page_size, task.page_no or 0
     expected = (result.list_total or 0) - page * size
     is_believed = (page + 1) * size < batch.rules.max_list_total

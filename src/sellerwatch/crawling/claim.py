@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from msgspec import Struct
+
 from sellerwatch.agents.lending import NOTHING, LendingRules, Offer, lend_for, offer
 from sellerwatch.agents.marketplace_circuit import Endpoint, next_probe
 from sellerwatch.agents.pool import Candidate
@@ -20,7 +22,6 @@ from sellerwatch.crawling.endpoint_capacity import EndpointCapacity
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.task import Task, TaskStatus, TaskType
 from sellerwatch.kernel.clock import Moment
-from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import ExecutionId, TaskId, WorkerId
 from sellerwatch.kernel.notices import Notice
 
@@ -28,9 +29,7 @@ from sellerwatch.kernel.notices import Notice
 PROBES_LOOKED_AT = 10
 
 
-@fast_frozen
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Struct, frozen=True):
     """A task that a worker holds until its result is written or the worker's heartbeat lapses."""
 
     task: Task

@@ -6,8 +6,9 @@ Made before the transaction: bodies are parsed and facts hashed here, not while 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+
+from msgspec import Struct, structs
 
 from sellerwatch.agents.agent import Outcome
 from sellerwatch.agents.answers import Answer, AnswerKind
@@ -30,7 +31,6 @@ from sellerwatch.crawling.claim import Claim
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.task import Purpose, TaskType
 from sellerwatch.kernel.failure import Failure, FailureCode
-from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import ItemNo
 from sellerwatch.marketplaces.ports import Marketplace
 
@@ -45,8 +45,7 @@ INTERNAL_ERROR = Verdict(TaskEnd.FAILED, Outcome.BLAMELESS, FailureCode.INTERNAL
 UNKNOWN_FIELDS_EVERY = 17
 
 
-@dataclass(frozen=True, slots=True)
-class FetchResult:
+class FetchResult(Struct, frozen=True):
     """How one request ended. Without an answer, `problem` names the error in our own code."""
 
     claim: Claim
@@ -56,9 +55,7 @@ class FetchResult:
     at: datetime
 
 
-@fast_frozen
-@dataclass(frozen=True, slots=True)
-class JudgedResult:
+class JudgedResult(Struct, frozen=True):
     """What became of one claim, ready to be absorbed."""
 
     claim: Claim
@@ -122,10 +119,10 @@ class AnswerReader:
         crawl = self._crawl
         judged = self._read(result)
         if judged.end is TaskEnd.FAILED:
-            judged = replace(judged, wait=crawl.retry_pause.wait(result.claim.task.retry_count + 1, crawl.rng))
+            judged = structs.replace(judged, wait=crawl.retry_pause.wait(result.claim.task.retry_count + 1, crawl.rng))
         if judged.verdict.agent.is_failure:
             asked_for = judged.wait if judged.end is TaskEnd.AGAIN else None
-            judged = replace(judged, rest=crawl.rest(asked_for))
+            judged = structs.replace(judged, rest=crawl.rest(asked_for))
         return judged
 
     def _read(self, result: FetchResult) -> JudgedResult:
@@ -146,7 +143,7 @@ class AnswerReader:
         self._answers_read += was_read
         if not was_read or self._answers_read % UNKNOWN_FIELDS_EVERY != 1:
             return judged
-        return replace(judged, unknown=self._crawl.marketplace.unknown_fields(judged.parts[0].type, body))
+        return structs.replace(judged, unknown=self._crawl.marketplace.unknown_fields(judged.parts[0].type, body))
 
 
 def judge(claim: Claim, answer: Answer, marketplace: Marketplace, took: float, now: datetime) -> JudgedResult:

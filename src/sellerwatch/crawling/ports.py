@@ -230,6 +230,9 @@ class Workers(Protocol):
 
     def leave(self, worker_id: WorkerId, now: datetime) -> None: ...
 
+    def alive(self, beat_since: datetime) -> Sequence[WorkerInfo]:
+        """Return the processes with a heartbeat since then that have not left, in the order of their start."""
+
     def bury(self, beat_before: datetime, now: datetime) -> int:
         """End workers without a heartbeat since then, and their leases of jobs; return how many."""
 

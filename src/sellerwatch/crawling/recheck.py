@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec import structs
 
 from sellerwatch.catalog.quarantine import CaseKind
 from sellerwatch.catalog.quarantine_check import UnreadableAnswer
@@ -83,7 +84,7 @@ def stop_rechecks(tx: CrawlTx, execution_id: ExecutionId, now: datetime) -> None
     waiting = [TaskId(name) for name in tx.run_notes.of(execution_id)[NoteKind.RECHECK]]
     open_tasks = [task for task in tx.tasks.get_many(waiting).values() if task.may_start] if waiting else []
     # Due by every process's clock, not only by that of the command's host.
-    tx.tasks.save([replace(task, available_at=task.created_at) for task in tx.tasks.hold(open_tasks)], now)
+    tx.tasks.save([structs.replace(task, available_at=task.created_at) for task in tx.tasks.hold(open_tasks)], now)
     tx.run_notes.clear(execution_id, NoteKind.RECHECK)
     tx.run_notes.clear(execution_id, NoteKind.UNREAD_TASK)
 
@@ -133,7 +134,7 @@ def _plan(batch: AbsorbBatch, run: RunState) -> None:
     chosen = sorted(found, key=lambda task: (task.completed_at or batch.now, task.task_id))[:AT_ONCE]
     due = batch.now + batch.rules.recheck_every
     _reopen(batch, run, chosen, due)
-    batch.tx.tasks.save([replace(task, available_at=due) for task in chosen if task.is_open], batch.now)
+    batch.tx.tasks.save([structs.replace(task, available_at=due) for task in chosen if task.is_open], batch.now)
     for task in chosen:
         run.note_recheck(task.task_id)
 

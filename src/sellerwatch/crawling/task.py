@@ -8,10 +8,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Self
 
+from msgspec import Struct, structs
+
 from sellerwatch.agents.marketplace_circuit import Endpoint
 from sellerwatch.kernel.errors import Conflict, Invalid, NotFound
 from sellerwatch.kernel.failure import Blame, Failure, FailureCode
-from sellerwatch.kernel.fast_values import copy_with
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, PlainText, SellerId, TaskId, WorkerId
 from sellerwatch.kernel.lifecycle import Lifecycle
 
@@ -140,8 +141,7 @@ def _is_path(text: str) -> bool:
     return is_plain and text.startswith("/") and not text.startswith("//")
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(Struct, frozen=True):
     """One request of a run, and how it ended.
 
     `failure` is why it failed; `note` what a completed task left out (`TaskNote`). `is_final`: FAILED for good; only
@@ -186,7 +186,7 @@ class Task:
     def publish_and_start(self, worker_id: WorkerId, now: datetime, agent_row: int | None = None) -> Task:
         """Publish and start with one copy: every request does this once."""
         published = TASK_LIFE.after(self.status, "publish", self.task_id)
-        return copy_with(
+        return structs.replace(
             self,
             status=TASK_LIFE.after(published, "start", self.task_id),
             published_at=now,
@@ -222,7 +222,7 @@ class Task:
         moved = self._move("retry", retry_count=self.retry_count + 1, failure=None, completed_at=None)
         if not self.can_retry(retries):
             raise RetriesSpent(task_id=self.task_id, retries=retries)
-        return copy_with(moved, available_at=not_before)
+        return structs.replace(moved, available_at=not_before)
 
     def put_back(self, not_before: datetime, *, counts: bool = False) -> Task:
         """Let it wait until `not_before` without using a retry (no budget, a shutdown, an outage). `counts`: the
@@ -234,18 +234,18 @@ class Task:
     def excuse(self, not_before: datetime) -> Task:
         """Put it back after an outage of the marketplace, and give back the retries that it has used."""
         back = self.put_back(not_before)
-        return copy_with(back, retry_count=0, requests_made=max(0, back.requests_made - self.retry_count))
+        return structs.replace(back, retry_count=0, requests_made=max(0, back.requests_made - self.retry_count))
 
     def give_back(self, now: datetime) -> Task:
         """Give back the retries that an outage used; a task that FAILED because of it is reopened."""
         if self.status is TaskStatus.FAILED:
             return self.reopen(now)
-        return copy_with(self, retry_count=0, requests_made=max(0, self.requests_made - self.retry_count))
+        return structs.replace(self, retry_count=0, requests_made=max(0, self.requests_made - self.retry_count))
 
     def lose_lease(self, now: datetime) -> Task:
         """Put it back after its worker vanished. The third time the task itself may be the cause, so it fails."""
         if self.lost_leases + 1 < LOST_LEASES:
-            return copy_with(self.put_back(now), lost_leases=self.lost_leases + 1)
+            return structs.replace(self.put_back(now), lost_leases=self.lost_leases + 1)
         self.put_back(now)  # refuses a task that no worker holds; `cancel` alone would accept it
         return self.cancel(now, Failure.of(FailureCode.WORKER_LOST, now, times=LOST_LEASES))
 
@@ -282,4 +282,4 @@ class Task:
 
     def _move(self, verb: str, **changed: object) -> Task:
         status = TASK_LIFE.after(self.status, verb, self.task_id)
-        return copy_with(self, status=status, **changed)
+        return structs.replace(self, status=status, **changed)

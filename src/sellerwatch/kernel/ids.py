@@ -51,6 +51,10 @@ class InvalidItemNo(Invalid):
     given: str
 
 
+#: The bits of the last 12 digits. Ids that are made together differ only in these.
+_LAST_GROUP = (1 << 48) - 1
+
+
 class Ids:
     """Makes UUIDv7s from the clock and the given rng: the same seed on the same (virtual) times gives the same ids.
 
@@ -67,16 +71,17 @@ class Ids:
         return self.some(1)[0]
 
     def some(self, number: int) -> list[str]:
-        """48 bits of milliseconds, then 74 bits of rng each; strictly rising by at least one."""
-        first, drawn = int(self._clock.now().timestamp() * 1000) << 74, []
+        """Return ids that differ by one: 48 bits of milliseconds and 74 of rng, together above the last ones."""
         with self._one_at_a_time:
-            for _ in range(number):
-                # Counted in the 122 free bits, so that a carry never runs into those that say version and variant.
-                self._last = free = max(first | self._rng.getrandbits(74), self._last + 1)
-                value = free >> 74 << 80 | 0x7 << 76 | (free >> 62 & 0xFFF) << 64 | 0b10 << 62 | free & (1 << 62) - 1
-                text = f"{value:032x}"
-                drawn.append(f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}")
-        return drawn
+            # Counted in the 122 free bits, so that a carry never runs into those that say version and variant.
+            first = int(self._clock.now().timestamp() * 1000) << 74 | self._rng.getrandbits(74)
+            first = max(first, self._last + 1)
+            if first & _LAST_GROUP > _LAST_GROUP - number:
+                first = (first | _LAST_GROUP) + 1
+            self._last = first + number - 1
+        value = first >> 74 << 80 | 0x7 << 76 | (first >> 62 & 0xFFF) << 64 | 0b10 << 62 | first & (1 << 62) - 1
+        text, last = str(uuid.UUID(int=value)), first & _LAST_GROUP
+        return [f"{text[:24]}{last + at:012x}" for at in range(number)]
 
 
 #: A transaction takes none or hundreds; reading the clock for each would cost as much as the id.

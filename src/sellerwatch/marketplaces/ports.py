@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from msgspec import Struct
+
 from sellerwatch.agents.answers import Client
 from sellerwatch.catalog.facts import DetailFacts, ListFacts, OptionFacts
 from sellerwatch.catalog.product import PartType
@@ -17,8 +19,7 @@ from sellerwatch.kernel.errors import Failed
 from sellerwatch.kernel.ids import ItemNo, SellerId
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """An answer as it was received. Header names are lower case; a name may occur more than once (`set-cookie`)."""
 
     status: int
@@ -52,16 +53,14 @@ class Transport(Protocol):
     async def get(self, url: str, headers: Mapping[str, str]) -> Reply: ...
 
 
-@dataclass(frozen=True, slots=True)
-class ListEntry:
+class ListEntry(Struct, frozen=True):
     """One product on a list page: its facts, and the entry as it came."""
 
     facts: ListFacts
     raw: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ListPage:
+class ListPage(Struct, frozen=True):
     """A page of a list. `total` is the number of products that the marketplace lists for the seller."""
 
     total: int

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from urllib.parse import unquote, urlsplit
 from urllib.robotparser import RobotFileParser
 
 from sellerwatch.kernel.errors import Conflict
@@ -63,5 +64,18 @@ class Robots:
         if reply.status != FOUND:
             return ()
         rules = RobotFileParser()
-        rules.parse(reply.body.decode("utf-8", "replace").splitlines())
+        rules.parse(list(filter(_is_read, reply.body.decode("utf-8", "replace").splitlines())))
         return tuple(path for path in self._paths if not rules.can_fetch(US, self._base_url + path))
+
+
+def _is_read(line: str) -> bool:
+    """Return whether a line matters here and can be read: the parser raises for an address such as `//[`, and for
+    delays in other digits."""
+    name, _, value = line.partition(":")
+    if name.strip().lower() in ("crawl-delay", "request-rate"):
+        return False
+    try:
+        urlsplit(unquote(value.strip()))
+    except ValueError:
+        return False
+    return True

@@ -298,6 +298,8 @@ class Delivery(Generic[TxT]):
             self._wake.set()
 
     async def _ask(self, message: Message, receiver: Receiver) -> Receipt:
+        if message.is_damaged:
+            return Receipt.of_damage()
         try:
             return await receiver.deliver(message, self._clock.now())
         except Exception as error:

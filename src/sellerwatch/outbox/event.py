@@ -64,7 +64,12 @@ class ProductEventBody(PingBody):
     itemNo: Annotated[int, About("The product: the marketplace's number.", 900000001)]
     sellerId: Annotated[str, About("The seller who sells it.", "seller_12345")]
     version: Annotated[
-        int, About("Starts at 1 and rises by exactly 1 with each event of the product, over removal and return.", 2)
+        int,
+        About(
+            "Starts at 1 and rises by exactly 1 with each event of the product, over removal and return. It leaps, "
+            "once, when the sender's database was restored from a backup.",
+            2,
+        ),
     ]
     changes: Annotated[
         list[ChangedFieldData],
@@ -133,7 +138,7 @@ def event_body(
     occurred_at: datetime,
     changes: Sequence[ChangedField],
     product_data: bytes,
-) -> str:
+) -> bytes:
     """Return the body as compact JSON, its keys in the order of the specification. The same arguments give the same
     bytes."""
     body: ProductEventBody = {
@@ -147,7 +152,7 @@ def event_body(
         "changes": [{"field": c.field, "before": c.before, "after": c.after} for c in changes],
         "productData": orjson.Fragment(product_data),
     }
-    return orjson.dumps(body).decode()
+    return orjson.dumps(body)
 
 
 def snapshot_body(
@@ -159,7 +164,7 @@ def snapshot_body(
     product_data: bytes,
     *,
     deleted: bool,
-) -> str:
+) -> bytes:
     """Return the body of a snapshot: the present state of a product, which a receiver can apply without history. A
     deleted product carries its last known productData."""
     body: SnapshotBody = {
@@ -174,10 +179,10 @@ def snapshot_body(
         "changes": [],
         "productData": orjson.Fragment(product_data),
     }
-    return orjson.dumps(body).decode()
+    return orjson.dumps(body)
 
 
-def ping_body(event_id: OutboxId, occurred_at: datetime) -> str:
+def ping_body(event_id: OutboxId, occurred_at: datetime) -> bytes:
     """Return the body of a ping. It is about no product, and a receiver answers it without storing anything."""
     body: PingBody = {
         "eventId": event_id,
@@ -185,10 +190,10 @@ def ping_body(event_id: OutboxId, occurred_at: datetime) -> str:
         "occurredAt": stamp(occurred_at),
         "schemaVersion": SCHEMA_VERSION,
     }
-    return orjson.dumps(body).decode()
+    return orjson.dumps(body)
 
 
-def read_event(payload: str) -> Event:
+def read_event(payload: bytes) -> Event:
     """Read a body that `event_body` or `snapshot_body` made. Raise `InvalidPayload` for anything else."""
     try:
         event = orjson.loads(payload)

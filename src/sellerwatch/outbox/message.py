@@ -5,12 +5,13 @@ Messages about products go to the product server, messages about schedules to th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from msgspec import Struct, structs
+
 from sellerwatch.kernel.errors import Conflict, Invalid, NotFound
-from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId, PublicId, SellerId, WorkerId
 from sellerwatch.kernel.lifecycle import Lifecycle
 
@@ -43,12 +44,18 @@ MESSAGE_LIFE = Lifecycle(
         (MessageStatus.FAILED, "retry"): MessageStatus.WAITING,
         (MessageStatus.FAILED, "replay"): MessageStatus.WAITING,
         (MessageStatus.FAILED, "discard"): MessageStatus.DISCARDED,
+        (MessageStatus.WAITING, "supersede"): MessageStatus.DISCARDED,
+        (MessageStatus.SENDING, "supersede"): MessageStatus.DISCARDED,
+        (MessageStatus.FAILED, "supersede"): MessageStatus.DISCARDED,
     },
     resting=frozenset({MessageStatus.COMPLETED, MessageStatus.FAILED, MessageStatus.DISCARDED}),
 )
 
 MAX_ATTEMPTS = 5
 LONGEST_ERROR = 2000
+
+#: The payload of a message whose stored one is damaged.
+DAMAGED = b'{"damaged":"the stored body cannot be read; it is not sent"}'
 
 #: Identifies an attempt: the worker that sends the message, and how many attempts had failed before.
 AttemptKey = tuple[WorkerId, int]
@@ -74,23 +81,21 @@ class TriesSpent(Conflict):
     tries: int
 
 
-@fast_frozen
-@dataclass(frozen=True)
-class Message:
+class Message(Struct, frozen=True):
     """An event to deliver. `subject_id` is the product or schedule it is about: the messages of a subject are sent one
     at a time, in order.
 
     `retry_count` counts failed attempts. `next_attempt_at` is when it may be sent; a FAILED message without one has no
     attempt left: it holds the later messages of its subject until an operator replays or discards it. The payload is
-    fixed once it was sent (`attempted`): one idempotency key, one body. Only messages about products have the last
-    three fields.
+    fixed once it was sent (`attempted`): one idempotency key, one body. It is `DAMAGED` where the stored one cannot
+    be read: such a message is never sent. Only messages about products have the last three fields.
     """
 
     outbox_id: OutboxId
     subject_id: PublicId
     seller_id: SellerId
     event_type: str
-    payload: str
+    payload: bytes
     created_at: datetime
     next_attempt_at: datetime | None
     status: MessageStatus = MESSAGE_LIFE.first
@@ -104,13 +109,17 @@ class Message:
     execution_id: ExecutionId | None = None
 
     def __post_init__(self) -> None:
-        # The payload comes from our own serialiser, so its first and last characters are enough to know an object.
-        if not (self.payload.startswith("{") and self.payload.endswith("}")):
+        # The payload comes from our own serialiser, so its first and last bytes are enough to know an object.
+        if not (self.payload.startswith(b"{") and self.payload.endswith(b"}")):
             raise InvalidPayload(problem="it is not an object")
 
     @property
     def kind(self) -> OutboxKind:
         return OutboxKind.SCHEDULER if self.item_no is None else OutboxKind.PRODUCT
+
+    @property
+    def is_damaged(self) -> bool:
+        return self.payload == DAMAGED
 
     def send(self, worker_id: WorkerId) -> Message:
         return self._move("send", worker_id=worker_id, attempted=True)
@@ -158,6 +167,10 @@ class Message:
         """Give up for an operator; later messages of the subject are sent without it."""
         return self._move("discard", next_attempt_at=None)
 
+    def supersede(self) -> Message:
+        """Give up because the database was restored: a later event of the subject may have been sent since."""
+        return self._move("supersede", next_attempt_at=None, worker_id=None)
+
     def is_due(self, now: datetime) -> bool:
         return self.status is MessageStatus.WAITING and self.next_attempt_at is not None and self.next_attempt_at <= now
 
@@ -169,7 +182,7 @@ class Message:
         return self.worker_id, self.retry_count
 
     def _move(self, verb: str, **changed: object) -> Message:
-        return replace(self, status=MESSAGE_LIFE.after(self.status, verb, self.outbox_id), **changed)  # type: ignore[arg-type]
+        return structs.replace(self, status=MESSAGE_LIFE.after(self.status, verb, self.outbox_id), **changed)
 
 
 def _failed_with(error: str) -> dict[str, object]:

@@ -31,7 +31,7 @@ class Ping:
     """A ping that is sent once, under a key of its own."""
 
     outbox_id: OutboxId
-    payload: str
+    payload: bytes
 
     @classmethod
     def create(cls, ids: Iterator[str], now: datetime) -> Self:

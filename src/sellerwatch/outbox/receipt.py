@@ -55,6 +55,11 @@ class Receipt:
         return cls(verdict, status, f"answered {status}: {kept}".removesuffix(": "), asked, kept)
 
     @classmethod
+    def of_damage(cls) -> Receipt:
+        """Return the receipt of a message that is not sent, because its stored body is damaged."""
+        return cls(DeliveryVerdict.REFUSED, None, "not sent: its stored body is damaged")
+
+    @classmethod
     def of_silence(cls, problem: str, *, is_cut: bool = False) -> Receipt:
         """Return the receipt of an attempt without an answer. The message may have arrived; the same key on the next
         attempt makes that harmless."""

@@ -79,7 +79,8 @@ class Resending(Generic[TxT]):
     async def _send(self, message: Message) -> ResendOutcome:
         began = self._clock.monotonic()
         try:
-            receipt = await self._receiver.deliver(message, self._clock.now())
+            damaged = Receipt.of_damage() if message.is_damaged else None
+            receipt = damaged or await self._receiver.deliver(message, self._clock.now())
         except Exception as error:
             log.exception("a receiver raised instead of answering", extra={"outbox_id": message.outbox_id})
             receipt = Receipt.of_silence(f"the sender itself failed: {type(error).__name__}")

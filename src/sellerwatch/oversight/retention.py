@@ -24,7 +24,7 @@ class KeptRows(StrEnum):
 
 #: About how many bytes a row takes with its entries in the indexes, as measured on SQLite.
 BYTES_PER_ROW = {
-    KeptRows.REQUESTS: 240,
+    KeptRows.REQUESTS: 130,
     KeptRows.TOKENS: 630,
     KeptRows.CIRCUIT_EVENTS: 185,
     KeptRows.TASKS: 745,

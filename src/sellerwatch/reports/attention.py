@@ -141,6 +141,7 @@ ACTIONS: Mapping[AttentionKind, Sequence[tuple[str, str, str]]] = {
     ],
     AttentionKind.BUDGET_TOO_SMALL: [_PLAN, ("sellerwatch agents add", "POST /api/v1/agents", "/agents")],
     AttentionKind.LATE_SELLERS: [("sellerwatch sellers list", "GET /api/v1/sellers", "/sellers?fresh=late")],
+    AttentionKind.OLD_BACKUP: [("sellerwatch db backup FILE", "GET /api/v1/status", "/settings")],
     AttentionKind.BLOCKED_AGENTS: [
         (
             "sellerwatch agents list --status BLOCKED",

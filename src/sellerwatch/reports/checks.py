@@ -26,6 +26,7 @@ from sellerwatch.reports.deploy_checks import Deployment, UnsafeSetting
 from sellerwatch.reports.freshness import FreshnessState
 from sellerwatch.reports.service_state import ServiceState
 from sellerwatch.reports.severity import Severity
+from sellerwatch.schedules.forecast import DAY
 
 #: Share of the tasks of a run that may fail.
 FAILED_SHARE = 0.05
@@ -61,6 +62,7 @@ class AttentionKind(StrEnum):
     BUDGET_TOO_SMALL = "budget_too_small"
     LATE_SELLERS = "late_sellers"
     BLOCKED_AGENTS = "blocked_agents"
+    OLD_BACKUP = "old_backup"
 
     @property
     def severity(self) -> Severity:
@@ -79,6 +81,7 @@ _WARNINGS = frozenset(
         AttentionKind.BUDGET_TOO_SMALL,
         AttentionKind.LATE_SELLERS,
         AttentionKind.BLOCKED_AGENTS,
+        AttentionKind.OLD_BACKUP,
     }
 )
 KINDS = list(AttentionKind)
@@ -357,6 +360,13 @@ def _blocked(look: ServiceState) -> Iterator[Finding]:
     yield from _some(AttentionKind.BLOCKED_AGENTS, blocked)
 
 
+def _backup(look: ServiceState) -> Iterator[Finding]:
+    """Counted in days. A database that was never backed up by us may be by others: nothing is known of it."""
+    made_at = None if look.last_backup is None else look.last_backup.made_at
+    if made_at is not None and look.now - made_at > look.check_context.backup_max_age:
+        yield Finding(AttentionKind.OLD_BACKUP, (look.now - made_at) // DAY)
+
+
 def _disk_details(look: ServiceState) -> Mapping[str, object]:
     return {"freeBytes": look.check_context.disk_left, "neededBytes": LEAST_DISK}
 
@@ -492,6 +502,7 @@ CHECKS: Sequence[Check] = (
     ),
     Check("how fresh sellers are", _late),
     Check("blocked agents", _blocked),
+    Check("how old the last backup is", _backup),
     Check.of_deployment("servers that are reached in plain text", deploy_checks.plaintext),
     Check.of_deployment("secrets that can be guessed", deploy_checks.weak_secrets),
     Check.of_deployment("the proxy in front", deploy_checks.front),

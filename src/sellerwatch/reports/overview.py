@@ -18,6 +18,7 @@ from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.views import About, View
 from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.outbox.queries import OutboxView, outbox_status
+from sellerwatch.oversight.backups import LastBackupView
 from sellerwatch.reports.attention import AttentionView, attention
 from sellerwatch.reports.dashboard import SellerTimes
 from sellerwatch.reports.freshness import FreshnessState, FreshnessView, SellerFreshness
@@ -102,6 +103,7 @@ class ServiceStatusView(View):
     sellers: SellerTotalsView
     stalest_sellers: Annotated[Sequence[SellerFreshnessView], About("Stalest first, at most 40.")]
     failures: Annotated[Sequence[BlameCountView], About("Of the last 24 hours, the most frequent first.")]
+    backup: Annotated[LastBackupView | None, About("Null: `db backup` was never used; backups of others are unknown.")]
 
 
 def service_status(tx: ReportsTx, context: OperationContext, check_context: CheckContext) -> ServiceStatusView:
@@ -131,6 +133,7 @@ def service_status(tx: ReportsTx, context: OperationContext, check_context: Chec
             for seller in _stalest(look)[:MOST_SELLERS]
         ],
         failures=_failures(look),
+        backup=LastBackupView.of(look.last_backup, language),
     )
 
 

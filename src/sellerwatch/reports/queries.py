@@ -16,6 +16,7 @@ from sellerwatch.kernel.activity import Activity
 from sellerwatch.kernel.ids import ExecutionId
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.views import About, View
+from sellerwatch.oversight.backups import LastBackup, LastBackupView
 from sellerwatch.reports.checks import ServicePart, service_parts
 from sellerwatch.reports.day_metrics import all_buckets
 from sellerwatch.reports.freshness import FreshnessState, freshness_of
@@ -66,6 +67,8 @@ class MetricsSnapshot:
     #: Buckets of all days, and of what was not kept yet.
     latency: Mapping[str, int]
     delivery: Mapping[str, int]
+    #: When the last good backup was made, and its size; None where none was.
+    backup: LastBackup | None
 
 
 def read_metrics(tx: ReportsTx, context: OperationContext, pool: PoolRules, zone: ZoneInfo) -> MetricsSnapshot:
@@ -86,6 +89,7 @@ def read_metrics(tx: ReportsTx, context: OperationContext, pool: PoolRules, zone
         undelivered={each.seller_id: float(each.undelivered) for each in worst},
         latency=latency,
         delivery=delivery,
+        backup=tx.backups.last(),
     )
 
 
@@ -95,6 +99,11 @@ def read_service_parts(
     """Return the schema's revision and the parts of the service, up or down."""
     look = ServiceState(tx, context, check_context)
     return look.health.revision, service_parts(look)
+
+
+def show_last_backup(tx: ReportsTx, context: OperationContext) -> LastBackupView | None:
+    """Show the newest backup that `db backup` made; None where it was never used."""
+    return LastBackupView.of(tx.backups.last(), context.language)
 
 
 def activity_span(tx: ReportsTx, _: OperationContext) -> tuple[int, int]:

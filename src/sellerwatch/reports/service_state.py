@@ -19,6 +19,7 @@ from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.outbox.seller_circuit import SellerCircuit
+from sellerwatch.oversight.backups import LastBackup
 from sellerwatch.reports.dashboard import Needs, SellerTimes
 from sellerwatch.reports.deploy_checks import Deployment
 from sellerwatch.reports.freshness import SellerFreshness, causes_of, freshness_of
@@ -50,6 +51,8 @@ class CheckContext:
     disk_left: int | None = None
     #: Messages in the queue's dead-letter box; None where there is none.
     dead_letters: int | None = None
+    #: A last good backup that is older needs attention.
+    backup_max_age: timedelta = timedelta(days=8)
     #: What settings and files say to who wants to expose the service; None where nobody asks.
     deployment: Deployment | None = None
 
@@ -71,6 +74,10 @@ class ServiceState:
     @cached_property
     def needs(self) -> Needs:
         return self.tx.dashboard.needs(self.now - DAY)
+
+    @cached_property
+    def last_backup(self) -> LastBackup | None:
+        return self.tx.backups.last()
 
     @cached_property
     def marketplace(self) -> MarketplaceStatus:

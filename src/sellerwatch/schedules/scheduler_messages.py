@@ -29,7 +29,7 @@ def message_of(event: ScheduleEvent, outbox_id: OutboxId, now: datetime, target_
         subject_id=schedule.schedule_id,
         seller_id=schedule.seller_id,
         event_type=event.type,
-        payload=orjson.dumps(payload).decode(),
+        payload=orjson.dumps(payload),
         created_at=now,
         next_attempt_at=now,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from sellerwatch.kernel.errors import Invalid
 from sellerwatch.kernel.wording import Problem, Worded
@@ -67,6 +67,8 @@ def _faults_at_a_server(settings: Settings) -> list[Fault]:
     try:
         parts = urlsplit(settings.database_url)
         usable = bool(parts.hostname) and parts.path.strip("/") != "" and parts.port != 0
+        options = parse_qsl(parts.query, keep_blank_values=True)
+        usable = usable and all(name.startswith("ssl") for name, _ in options)
     except ValueError:
         usable = False
     if not usable:

@@ -18,8 +18,11 @@ from pydantic import ValidationError
 from sellerwatch.kernel.wording import Problem
 from sellerwatch.settings.faults import Fault, InvalidSettings, faults_together
 from sellerwatch.settings.model import IN_FILES, PREFIX, SECRETS, Settings, without_credentials
+from sellerwatch.settings.values import sayable
 
 CONFIG = "CONFIG"
+#: Variables that many programs read, without our prefix.
+_COMMON = ("https_proxy", "no_proxy")
 
 
 @dataclass(frozen=True)
@@ -33,10 +36,11 @@ class Loaded:
 def load(environment: Mapping[str, str], overrides: Mapping[str, str] | None = None) -> Loaded:
     """Read all sources, or raise `InvalidSettings` with every fault."""
     faults: list[Fault] = []
+    ours = _ours(environment, faults)
     layers = (
-        ("environment", _common_names(environment)),
-        ("file", _from_file(environment, faults)),
-        ("environment", _from_environment(environment, faults)),
+        ("environment", _common_names(ours)),
+        ("file", _from_file(ours, faults)),
+        ("environment", _from_environment(ours, faults)),
         ("override", dict(overrides or {})),
     )
     values: dict[str, Any] = {}
@@ -61,9 +65,22 @@ def tuned(settings: Settings, overrides: Mapping[str, str]) -> Settings:
     return changed
 
 
+def _ours(environment: Mapping[str, str], faults: list[Fault]) -> dict[str, str]:
+    """Return the variables that are read. What is not UTF-8 is a fault: no message could quote it, no driver send."""
+    ours = {}
+    for name, value in environment.items():
+        # An empty variable is how shells and compose files say "not set".
+        if (name.startswith(PREFIX) or name.lower() in _COMMON) and value != "":
+            if sayable(name + value) == name + value:
+                ours[name] = value
+            else:
+                faults.append(Fault(sayable(name), Problem("not_utf8")))
+    return ours
+
+
 def _common_names(environment: Mapping[str, str]) -> dict[str, Any]:
     """Return what the environment says to all programs, in the names that they share."""
-    given = {name: environment.get(name.upper()) or environment.get(name) for name in ("https_proxy", "no_proxy")}
+    given = {name: environment.get(name.upper()) or environment.get(name) for name in _COMMON}
     return {name: value for name, value in given.items() if value}
 
 
@@ -87,8 +104,7 @@ def _from_environment(environment: Mapping[str, str], faults: list[Fault]) -> di
     given = {
         name.removeprefix(PREFIX).lower(): value
         for name, value in environment.items()
-        # An empty variable is how shells and compose files say "not set".
-        if name.startswith(PREFIX) and name != PREFIX + CONFIG and value != ""
+        if name.startswith(PREFIX) and name != PREFIX + CONFIG
     }
     for name in [n for n in given if n.endswith("_file") and n.removesuffix("_file") in IN_FILES]:
         path, plain = given.pop(name), name.removesuffix("_file")
@@ -131,6 +147,6 @@ def _validated(values: dict[str, Any], faults: list[Fault]) -> Settings | None:
     except ValidationError as invalid:
         for error in invalid.errors(include_input=False, include_url=False):
             name = str(error["loc"][0])
-            value = None if name in SECRETS else without_credentials(str(values.get(name)))
+            value = None if name in SECRETS else sayable(without_credentials(str(values.get(name))))
             faults.append(Fault(PREFIX + name.upper(), Problem.of(**error), value))
         return None

@@ -257,6 +257,12 @@ class Settings(BaseModel):
         " environment.",
     )
     run_deadline_seconds: Seconds = Field(86400, description="A run that takes longer fails.")
+    backup_max_age_days: int = Field(
+        8,
+        ge=1,
+        le=3660,
+        description="With `db backup` in use: the age at which its last good backup needs attention.",
+    )
     timezone: Zone = Field("UTC", description="Time zone of days in statistics and of times in the console.")
     language: Literal["en", "ko"] = Field("en", description="Language of messages.")
     log_format: Literal["console", "json"] | None = Field(

@@ -141,12 +141,12 @@ def _networks(text: str) -> str:
             if text.strip():
                 ipaddress.ip_network(each.strip(), strict=False)
         except ValueError:
-            raise _problem("network_list", given=_sayable(each.strip())[:100]) from None
+            raise _problem("network_list", given=sayable(each.strip())[:100]) from None
     return text
 
 
-def _sayable(text: str) -> str:
-    """Refuse a value that is not text: an environment may contain bytes that no message could quote."""
+def sayable(text: str) -> str:
+    """Return a text with `?` for bytes that are no text: an environment may contain them, and no message could."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -162,7 +162,7 @@ def _kinds(text: str) -> str:
     known = {str(kind) for kind in FIELD_KINDS}
     wrong = [name for each in text.split(",") if (name := each.strip()) and name not in known]
     if wrong:
-        raise _problem("change_kind", given=_sayable(wrong[0]), known=", ".join(sorted(known)))
+        raise _problem("change_kind", given=sayable(wrong[0]), known=", ".join(sorted(known)))
     return text
 
 

@@ -9,7 +9,7 @@ from random import Random
 
 from sellerwatch.simulator import words
 from sellerwatch.simulator.generation import OPTION_NUMBERS_PER_ITEM, make_option
-from sellerwatch.simulator.product import Description, SimulatedCategory, SimulatedPrices, SimulatedProduct
+from sellerwatch.simulator.product import SimulatedCategory, SimulatedPrices, SimulatedProduct
 
 Change = Callable[[SimulatedProduct, Random], SimulatedProduct]
 
@@ -70,7 +70,7 @@ def retag(product: SimulatedProduct, rng: Random) -> SimulatedProduct:
 
 def redescribe(product: SimulatedProduct, rng: Random) -> SimulatedProduct:
     stem = product.description.key.rpartition(":")[0]
-    return replace(product, description=Description(f"{stem}:{product.revision + 1}", product.description.size))
+    return replace(product, description=replace(product.description, key=f"{stem}:{product.revision + 1}"))
 
 
 def recategorise(product: SimulatedProduct, rng: Random) -> SimulatedProduct:

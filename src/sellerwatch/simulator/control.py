@@ -7,6 +7,7 @@ from enum import Enum
 from math import inf, isfinite
 from typing import TypeVar
 
+from sellerwatch.simulator.changes import CHANGES
 from sellerwatch.simulator.chaos import PROFILES, FaultKind, Outage
 from sellerwatch.simulator.marketplace import SimulatedMarketplace
 from sellerwatch.simulator.product_server import ProductServer, ServerBehaviour, ServerMode
@@ -38,7 +39,7 @@ class Control:
     | `GET compare` | where the product server's catalogue is not the truth; `seller` for one seller |
     | `GET events?after=N` | events received after that sequence number, at most 1,000 |
     | `GET violations` | rules of event.md that were broken |
-    | `POST mutate?count=N&seed=S` | a realistic mix of changes to N products; `only=changed` for one kind |
+    | `POST mutate?count=N&seed=S` | realistic changes to N products; `only=changed` for one kind, `how=reprice` |
     | `POST profile?name=...` | another chaos profile |
     | `POST receiver?mode=...` | another mode of the product server; `probability`, `requests`, `retryAfter` |
     | `POST lose` | the product server loses its database |
@@ -107,7 +108,10 @@ class Control:
         count = _whole("count", request.query.get("count", ""))
         only = request.query.get("only")
         mix = {_member(MutationKind, "only", only): 1} if only else LIFELIKE
-        done = self._world.mutate(count, seeded_rng(request.query.get("seed", "0")), mix)
+        how = request.query.get("how")
+        if how is not None and how not in CHANGES:
+            raise BadRequest(f"no change {how!r}; there are {', '.join(CHANGES)}")
+        done = self._world.mutate(count, seeded_rng(request.query.get("seed", "0")), mix, how)
         mutations = [{"deed": m.kind.value, "itemNo": m.item_no, "sellerId": m.seller_id, "how": m.how} for m in done]
         return json_answer(200, {"done": mutations})
 

@@ -13,6 +13,8 @@ from sellerwatch.simulator.comparing import differences, value_at
 
 CREATED, UPDATED, DELETED = "PRODUCT_CREATED", "PRODUCT_UPDATED", "PRODUCT_DELETED"
 SNAPSHOT, PING = "PRODUCT_SNAPSHOT", "PING"
+#: Versions above this are of a sender whose database was restored: it leaves out all that it may have sent.
+AFTER_RESTORE = 10_000_000
 _PING_FIELDS = {"eventId": str, "eventType": str, "occurredAt": str, "schemaVersion": int}
 _PLAIN_FIELDS = {"eventId": str, "eventType": str, "itemNo": int, "sellerId": str, "version": int, "occurredAt": str}
 _CHANGE_KEYS = {"field", "before", "after"}
@@ -80,8 +82,8 @@ def read_event(body: bytes) -> ReceivedEvent | ReceivedPing:
 
 def complaints(event: ReceivedEvent, last_version: int, held: Mapping[str, Any] | None) -> Iterator[str]:
     """Return the broken rules, given the item's last version (0: none) and the stored productData (None: none)."""
-    is_first_known = event.event_type == SNAPSHOT and last_version == 0
-    if event.version != last_version + 1 and not is_first_known:
+    leaps = event.event_type == SNAPSHOT and (last_version == 0 or last_version < AFTER_RESTORE < event.version)
+    if event.version != last_version + 1 and not leaps:
         yield f"version {event.version} follows {last_version}"
     if event.product_data.get("itemNo") != event.item_no:
         yield f"productData is of item {event.product_data.get('itemNo')}"

@@ -33,7 +33,9 @@ _LARGE_EVERY = 500
 _EDGE_CYCLE = 40
 
 
-def generate(seed: str, item_no: int, seller_id: str, seller_no: int, detail_kb: int | None) -> SimulatedProduct:
+def generate(
+    seed: str, item_no: int, seller_id: str, seller_no: int, detail_kb: int | None, random_text: bool = False
+) -> SimulatedProduct:
     """Return the product before any change.
 
     `detail_kb` fixes the size of its detail; None gives the sizes seen in practice: 14 KB and up, one in 500 near 150.
@@ -60,7 +62,7 @@ def generate(seed: str, item_no: int, seller_id: str, seller_no: int, detail_kb:
         shipping=_shipping(rng),
         list_images=(f"{host}/list.jpg", *pictures[:1]),
         detail_images=pictures,
-        description=Description(f"{seed}:{item_no}:0", _description_size(rng, ordinal, detail_kb)),
+        description=Description(f"{seed}:{item_no}:0", _description_size(rng, ordinal, detail_kb), random_text),
         options=(),
         tags=tuple(rng.sample(words.TAGS, rng.randint(0, 3))),
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+from sellerwatch.simulator.random_text import random_html
 from sellerwatch.simulator.rng import seeded_rng
 from sellerwatch.simulator.words import PARAGRAPHS
 
@@ -78,11 +79,15 @@ class Description:
     key: str
     size: int
     """About how many bytes of UTF-8 the text has."""
+    is_random: bool = False
+    """Random words that no other product has, instead of paragraphs that many have."""
 
     def html(self) -> str:
         rng = seeded_rng(self.key)
-        blocks, average = _blocks()
         opening = f"<h2>{self.key}</h2>"
+        if self.is_random:
+            return opening + random_html(rng, self.size - len(opening))
+        blocks, average = _blocks()
         return opening + "".join(rng.choices(blocks, k=max(1, (self.size - len(opening)) // average)))
 
 

@@ -32,6 +32,7 @@ class Simulator:
         profile: str = "calm",
         latency_ms: float | None = None,
         detail_kb: int | None = None,
+        random_text: bool = False,
         volatile: bool = True,
         window_limit: int = 80,
         window_seconds: float = 3600.0,
@@ -44,7 +45,7 @@ class Simulator:
         if latency_ms is not None:
             day = day.with_latency(latency_ms)
         limits = SimulatedLimits(window_limit, window_seconds, requests_per_second)
-        self.world = World(seed, sellers, products, detail_kb)
+        self.world = World(seed, sellers, products, detail_kb, random_text)
         self.marketplace = SimulatedMarketplace(self.world, day, limits, seed, volatile)
         self.product_server = ProductServer(secret, seed)
         self._control = Control(self.marketplace, self.product_server, latency_ms)

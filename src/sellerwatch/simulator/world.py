@@ -58,11 +58,17 @@ class World:
     """
 
     def __init__(
-        self, seed: int | str = 0, sellers: int = 3, products_per_seller: int = 100, detail_kb: int | None = None
+        self,
+        seed: int | str = 0,
+        sellers: int = 3,
+        products_per_seller: int = 100,
+        detail_kb: int | None = None,
+        random_text: bool = False,
     ) -> None:
         self._seed = str(seed)
         self._per_seller = products_per_seller
         self._detail_kb = detail_kb
+        self._random_text = random_text
         self._lists = {f"seller_{number + 1:04d}": array("q", self._initial_items(number)) for number in range(sellers)}
         self._seller_nos = {seller: _FIRST_SELLER_NO + at for at, seller in enumerate(self._lists)}
         self._sellers = tuple(self._lists)
@@ -111,7 +117,7 @@ class World:
         product = self._changed.get(item_no) or self._at_hand.get(item_no)
         if product is None:
             seller_no = self._seller_nos.get(seller_id, 1)
-            product = generate(self._seed, item_no, seller_id, seller_no, self._detail_kb)
+            product = generate(self._seed, item_no, seller_id, seller_no, self._detail_kb, self._random_text)
             self._at_hand.put(item_no, product)
         return product
 
@@ -183,8 +189,11 @@ class World:
         items.insert(0, item_no)
         return Mutation(MutationKind.BUMPED, item_no, product.seller_id)
 
-    def mutate(self, count: int, rng: Random, mix: Mapping[MutationKind, int] = LIFELIKE) -> tuple[Mutation, ...]:
-        """Apply a mix of changes to `count` different products, or to all if there are fewer.
+    def mutate(
+        self, count: int, rng: Random, mix: Mapping[MutationKind, int] = LIFELIKE, how: str | None = None
+    ) -> tuple[Mutation, ...]:
+        """Apply a mix of changes to `count` different products, or to all if there are fewer. `how` names the change of
+        all changed products; without it each gets a random one.
 
         At most a tenth of a seller vanishes in one call: more would look like a mass removal, which a crawler holds.
         """
@@ -204,7 +213,7 @@ class World:
             elif kind is MutationKind.BUMPED:
                 done.append(self.bump(item_no))
             else:
-                done.append(self.change(item_no, rng))
+                done.append(self.change(item_no, rng, how))
         return tuple(done)
 
     def _existing(self, item_no: int) -> SimulatedProduct:

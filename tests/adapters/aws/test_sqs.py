@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
+from msgspec import structs
 from tests.aws import Queues, emulator, queues
 from tests.builders import a_task, task_id
 from tests.servers import Aws as Emulator
@@ -33,7 +33,7 @@ async def made(aws: Emulator) -> AsyncIterator[Queues]:
 
 
 def published(number: int, seller: str = "seller_1", count: int = 1) -> Task:
-    return replace(a_task(number), seller_id=SellerId(seller), publish_count=count)
+    return structs.replace(a_task(number), seller_id=SellerId(seller), publish_count=count)
 
 
 async def raw(made: Queues, operation: str, name: str, **given: Any) -> dict[str, Any]:
@@ -88,14 +88,14 @@ async def test_of_one_seller_ten_are_in_flight_at_most_and_others_go_on(made: Qu
 
 async def test_by_product_a_seller_has_as_many_in_flight_as_it_has_products(aws: Emulator) -> None:
     async with queues(aws, group="product") as made:
-        tasks = [replace(published(number), item_no=ItemNo(number), page_no=None) for number in range(1, 16)]
+        tasks = [structs.replace(published(number), item_no=ItemNo(number), page_no=None) for number in range(1, 16)]
         await made.queue.send(tasks)
         assert len(await made.queue.receive(100, 0)) == 15
 
 
 async def test_one_that_is_refused_in_a_batch_spoils_only_itself(made: Queues) -> None:
     await raw(made, "set_queue_attributes", made.name, Attributes={"MaximumMessageSize": "1024"})
-    fine, spoilt = published(1), replace(published(2), request_url=RequestUrl("/" + "x" * 2000))
+    fine, spoilt = published(1), structs.replace(published(2), request_url=RequestUrl("/" + "x" * 2000))
     assert await made.queue.send([fine, spoilt]) == {fine.task_id}
 
 
@@ -201,5 +201,8 @@ def test_a_group_is_what_sqs_allows_and_no_two_sellers_share_one() -> None:
     assert len(set(groups)) == len(names)
     assert groups[0] == "plain"
     assert all(len(group) <= 128 and group.isascii() and " " not in group for group in groups)
-    page, item = published(1), replace(published(1), item_no=ItemNo(7), page_no=None, task_type=TaskType.PRODUCT_DETAIL)
+    page, item = (
+        published(1),
+        structs.replace(published(1), item_no=ItemNo(7), page_no=None, task_type=TaskType.PRODUCT_DETAIL),
+    )
     assert group_of(page, "product") != group_of(item, "product")

@@ -7,10 +7,11 @@ import logging
 import ssl
 import sys
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from tests.adapters.http.loopback_proxy import LoopbackProxy, answering, listening
 from tests.adapters.http.test_transport import at_home, certificate
 from tests.adapters.http.test_webhook import an_alert
@@ -116,7 +117,7 @@ async def test_a_proxy_that_does_not_open_is_said_with_its_answer_alone(answer: 
 async def test_a_password_that_the_proxy_refuses_is_not_repeated(outside: Outside) -> None:
     assert await failing(outside.way("who:hunter3@")) == "the proxy answered 407"
     receiver = HttpReceiver(f"https://{HOST}/", proxy=outside.way("who:hunter3@"))
-    receipt = await receiver.deliver(replace(a_message(), payload="{}"), NOW)
+    receipt = await receiver.deliver(structs.replace(a_message(), payload=b"{}"), NOW)
     await receiver.close()
     assert "the proxy answered 407" in repr(receipt)
     assert "hunter3" not in repr(receipt) + repr(outside.way("who:hunter3@"))

@@ -40,9 +40,13 @@ def migrated(
     on: str, migrated_template: Path, new_database: NewDatabase, request: pytest.FixtureRequest
 ) -> Iterator[Engine]:
     if on == "mariadb":
-        engine = make_engine(request.getfixturevalue("mariadb_url"))
+        server: MariaDb = request.getfixturevalue("mariadb")
+        url = server.copy(request.getfixturevalue("mariadb_template"))
+        engine = make_engine(url)
+        yield engine
+        engine.dispose()
+        server.drop(url)
     else:
         engine = new_database()
         shutil.copy(migrated_template, str(engine.url.database))
-    yield engine
-    engine.dispose()
+        yield engine

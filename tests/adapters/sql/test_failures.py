@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from tests.builders import (
     HOUR,
     LATER,
@@ -57,7 +57,7 @@ async def test_a_tasks_failure_comes_back_and_goes_when_it_is_reopened(
     await keep(inline_store, failed)
     found = await inline_store.read(lambda tx: tx.tasks.get(task_id()))
     # What is stored as failed has failed for good.
-    assert found == replace(failed, is_final=True)
+    assert found == structs.replace(failed, is_final=True)
     await inline_store.transact(lambda tx: tx.tasks.save([found.reopen(LATER)], LATER))
     again = await inline_store.read(lambda tx: tx.tasks.get(task_id()))
     assert again is not None
@@ -70,7 +70,7 @@ async def test_tasks_that_end_together_keep_each_its_own_failure_or_note(inline_
     ended = [
         held[0].fail(UNWELL, LATER),
         held[1].fail(UNREADABLE, LATER),
-        replace(held[2].complete(LATER), note=TaskNote.HELD),
+        structs.replace(held[2].complete(LATER), note=TaskNote.HELD),
         held[3].complete(LATER),
     ]
     await inline_store.transact(lambda tx: tx.tasks.end(ended, LATER))

@@ -257,7 +257,7 @@ async def together(url: str, number: int, work: Callable[[int], Callable[[Transa
             nonlocal began
             if not began:
                 began = True
-                begin.wait(30)
+                begin.wait(600)
             return once(tx)
 
         return run
@@ -275,7 +275,7 @@ def message(number: int) -> Message:
         subject_id=ProductId(f"{number % 40:08x}-0000-7000-8000-00000000000f"),
         seller_id=SELLER,
         event_type="PRODUCT_UPDATED",
-        payload="{}",
+        payload=b"{}",
         created_at=NOW,
         next_attempt_at=NOW,
         item_no=ItemNo(1 + number % 40),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
 import pytest
+from msgspec import structs
 from sqlalchemy import Engine
 from tests.builders import (
     HOUR,
@@ -28,6 +28,7 @@ from tests.conftest import ENGINES
 
 from sellerwatch.adapters.sql import delivery_queue, outbox, outbox_queries
 from sellerwatch.adapters.sql.delivery_queue import SqlDeliveryQueue
+from sellerwatch.adapters.sql.deltas import Deltas
 from sellerwatch.adapters.sql.outbox import SqlOutbox, for_table
 from sellerwatch.adapters.sql.outbox_queries import SqlOutboxQueries
 from sellerwatch.adapters.sql.statements import Db, open_db
@@ -44,9 +45,10 @@ class Tables(SqlOutbox):
     """Everything that reads and writes one outbox."""
 
     def __init__(self, db: Db, kind: OutboxKind) -> None:
-        super().__init__(db, kind)
-        self.queue = SqlDeliveryQueue(db, kind)
-        self.queries = SqlOutboxQueries(db, kind)
+        deltas = Deltas(db)
+        super().__init__(db, kind, deltas)
+        self.queue = SqlDeliveryQueue(db, kind, deltas)
+        self.queries = SqlOutboxQueries(db, kind, deltas)
 
 
 T = TypeVar("T")
@@ -118,7 +120,7 @@ def due(now: datetime = NOW, limit: int = 100) -> Callable[[Tables], list[int]]:
 
 
 def test_a_message_comes_back_as_it_was_put_in(do: Do[Any], message: Callable[..., Message]) -> None:
-    first = message(1, payload='{"이름":"셔츠 🧵"}')
+    first = message(1, payload='{"이름":"셔츠 🧵"}'.encode())
     do(add(first))
     assert do(lambda outbox: outbox.get(first.outbox_id)) == first
     assert do(lambda outbox: outbox.get(outbox_id(99))) is None
@@ -137,11 +139,11 @@ def test_every_move_of_a_message_is_kept(do: Do[Any], message: Callable[..., Mes
 
 def test_a_body_nobody_has_seen_can_be_written_anew(do: Do[Any], message: Callable[..., Message]) -> None:
     do(add(message(1)))
-    do(lambda outbox: outbox.replace_payload(message(1, payload='{"merged":1}'), NOW))
-    assert do(lambda outbox: outbox.get(outbox_id(1))).payload == '{"merged":1}'
+    do(lambda outbox: outbox.replace_payload(message(1, payload=b'{"merged":1}'), NOW))
+    assert do(lambda outbox: outbox.get(outbox_id(1))).payload == b'{"merged":1}'
     do(save(message(1).send(worker_id())))
-    do(lambda outbox: outbox.replace_payload(message(1, payload='{"late":1}'), NOW))
-    assert do(lambda outbox: outbox.get(outbox_id(1))).payload == '{"merged":1}'
+    do(lambda outbox: outbox.replace_payload(message(1, payload=b'{"late":1}'), NOW))
+    assert do(lambda outbox: outbox.get(outbox_id(1))).payload == b'{"merged":1}'
 
 
 def test_due_is_what_waits_and_whose_time_has_come_oldest_first(do: Do[Any], message: Callable[..., Message]) -> None:
@@ -266,9 +268,9 @@ def test_pending_counts_what_still_moves_by_itself(do: Do[Any], message: Callabl
 
 def test_a_move_keeps_the_body_that_is_there(do: Do[Any], message: Callable[..., Message]) -> None:
     do(add(message(1)))
-    claimed = message(1, payload='{"other":1}').send(worker_id())
+    claimed = message(1, payload=b'{"other":1}').send(worker_id())
     do(lambda outbox: outbox.move([claimed], NOW))
-    assert do(lambda outbox: outbox.get(outbox_id(1))) == replace(claimed, payload=message(1).payload)
+    assert do(lambda outbox: outbox.get(outbox_id(1))) == structs.replace(claimed, payload=message(1).payload)
 
 
 def test_a_grip_is_who_sends_a_message_and_at_which_try(do: Do[Any], message: Callable[..., Message]) -> None:
@@ -339,9 +341,9 @@ def test_only_what_is_over_old_and_not_the_last_that_was_told_is_forgotten(
 
 
 def test_a_product_number_beyond_32_bits_fits(engine: Engine) -> None:
-    big = replace(a_message(), item_no=ItemNo(ItemNo.LARGEST))
+    big = structs.replace(a_message(), item_no=ItemNo(ItemNo.LARGEST))
     with engine.connect() as connection, connection.begin():
-        outbox = SqlOutbox(open_db(connection), OutboxKind.PRODUCT)
+        outbox = Tables(open_db(connection), OutboxKind.PRODUCT)
         outbox.add(big)
         assert outbox.get(OutboxId(big.outbox_id)) == big
 

@@ -76,7 +76,7 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
     ),
     "tasks whose message is lost": (
         lambda tx: tx.task_claims.published_before(NOW, 50),
-        f"INDEX {TASKS}idx_status_",
+        f"INDEX {TASKS}idx_status_created_at (status=?)",
     ),
     "open tasks of one product in a run": (
         lambda tx: tx.run_tasks.open_items(execution_id(), [ITEM]),

@@ -18,7 +18,6 @@ CRAWL = {
         "idx_status_created_at": "status created_at",
         "uq_execution_id_item_no_task_type": "execution_id item_no task_type",
         "idx_execution_id_status": "execution_id status available_at",
-        "idx_status_available_at_id": "status available_at id",
     },
     "products": {
         "uq_product_id": "product_id",
@@ -105,6 +104,8 @@ SERVICE = {
     "marketplace_circuits": {"uq_endpoint": "endpoint"},
     "marketplace_pauses": {"uq_scope": "scope"},
     "job_leases": {"uq_job": "job"},
+    "last_backup": {"uq_name": "name"},
+    "restores": {},
     "setting_overrides": {"uq_name": "name"},
     "outbox_channels": {"uq_outbox": "outbox"},
     "outbox_attempts": {"idx_outbox_id": "outbox_id"},
@@ -117,6 +118,7 @@ SERVICE = {
     },
 }
 CATALOG = {
+    "text_conversions": {"uq_table_name": "table_name"},
     "product_changes": {"idx_product_id": "product_id"},
     "changes": {
         "idx_seller_id_created_at": "seller_id created_at",
@@ -175,7 +177,7 @@ def seller(**changed: object) -> dict[str, object]:
 
 
 def test_there_are_the_tables_of_the_specification_and_those_of_our_own(migrated: Engine) -> None:
-    assert (len(CRAWL), len(POOL), len(SERVICE), len(CATALOG), len(REPORTS), len(PEOPLE)) == (8, 8, 12, 11, 3, 5)
+    assert (len(CRAWL), len(POOL), len(SERVICE), len(CATALOG), len(REPORTS), len(PEOPLE)) == (8, 8, 14, 12, 3, 5)
     assert set(inspect(migrated).get_table_names()) == set(TABLES) | {"alembic_version"}
 
 

@@ -67,7 +67,7 @@ def test_the_client_does_with_the_script_what_a_downgrade_does(
         "--user=root",
         database,
     ]
-    done = subprocess.run(command, input=script.text().encode(), capture_output=True, check=False, timeout=120)
+    done = subprocess.run(command, input=script.text().encode(), capture_output=True, check=False, timeout=600)
     assert (done.returncode, done.stderr) == (0, b"")
     downgrade(by_us, to)
     assert shape(by_client) == shape(by_us)

@@ -316,7 +316,7 @@ async def test_readers_do_not_wait_for_the_writer(store: SqlStore) -> None:
     def work(tx: Transaction) -> None:
         add(tx, "slow")
         writing.set()
-        assert release.wait(30)
+        assert release.wait(600)
 
     write = asyncio.create_task(store.transact(work))
     assert await asyncio.to_thread(writing.wait, 30)
@@ -332,7 +332,7 @@ async def test_closing_waits_for_the_transaction_that_is_running(store: SqlStore
     def work(tx: Transaction) -> None:
         add(tx, "last")
         writing.set()
-        assert release.wait(30)
+        assert release.wait(600)
 
     write = asyncio.create_task(store.transact(work))
     assert await asyncio.to_thread(writing.wait, 30)

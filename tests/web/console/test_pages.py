@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import re
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 from tests.agents.outages import answer_503
 from tests.builders import MINUTE, NOW, SELLER, a_resend, a_resent_event, a_resync, execution_id, outbox_id, task_id
 from tests.web.api_world import ONE, TWO, UNKNOWN_ID
@@ -250,7 +250,7 @@ async def test_a_paused_run_says_when_it_is_checked_again(console: Console, lang
 
     def pause(tx: Transaction) -> None:
         task, *_ = tx.run_tasks.open_of(run.execution_id, [TaskStatus.WAITING])
-        tx.tasks.save([replace(task, available_at=due)], NOW)
+        tx.tasks.save([structs.replace(task, available_at=due)], NOW)
         tx.run_notes.add(run.execution_id, {(NoteKind.PAUSED, "why"): 1, (NoteKind.RECHECK, task.task_id): 1})
 
     await console.world.transact(pause)
@@ -297,7 +297,7 @@ async def test_why_tasks_failed_is_said_with_whose_fault_it_was(console: Console
     def work(tx: Transaction) -> None:
         task = tx.tasks.get(noted)
         assert task is not None
-        tx.tasks.save([replace(task, note=TaskNote.FOREIGN)], NOW)
+        tx.tasks.save([structs.replace(task, note=TaskNote.FOREIGN)], NOW)
 
     await console.world.transact(work)
     sentence = "The marketplace answered 503: an error on its side."

@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from sellerwatch.marketplaces.ports import Reply, TransportFailed, TransportProblem
 
@@ -25,10 +26,11 @@ _MOST_INTERIM, _MOST_MEMBERS = 10, 32
 _SHORT_FIELD = 100
 
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+").fullmatch
-_SENDABLE = re.compile(r"[\t\x20-\x7e\x80-\U0010ffff]*").fullmatch
-_STATUS_LINE = re.compile(r"HTTP/1\.([01]) ([1-5][0-9]{2})(?: .*)?").fullmatch
+#: No control character but the tab.
+_TEXT = re.compile(r"[\t\x20-\x7e\x80-\U0010ffff]*").fullmatch
+_STATUS_LINE = re.compile(r"HTTP/1\.([01]) ([1-5][0-9]{2})(?: [\t\x20-\x7e\x80-\xff]*)?").fullmatch
 _LENGTH = re.compile(r"[0-9]{1,18}").fullmatch
-_CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;.*)?").fullmatch
+_CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?").fullmatch
 _STAY = re.compile(r"(?:^|[\s,])timeout\s*=\s*([0-9]{1,9})\b", re.IGNORECASE).search
 
 _FOR_EVER = float("inf")
@@ -41,8 +43,7 @@ _GZIP_BITS = zlib.MAX_WBITS | 16
 Reader: TypeAlias = "Generator[None, bytes, ReceivedResponse]"
 
 
-@dataclass(frozen=True, slots=True)
-class ReceivedResponse:
+class ReceivedResponse(Struct, frozen=True):
     """A whole answer. `stay` is how many seconds the server keeps the connection at least; None: close it."""
 
     reply: Reply
@@ -56,7 +57,7 @@ def head_of(headers: Sequence[tuple[str, str]]) -> bytes:
     """
     lines = []
     for name, value in headers:
-        if not _TOKEN(name) or not _SENDABLE(value):
+        if not _TOKEN(name) or not _TEXT(value):
             raise TransportFailed(TransportProblem.UNREACHABLE, "the address or a header cannot be put into HTTP")
         lines.append(f"{name}: {value}\r\n")
     return f"{''.join(lines)}Accept-Encoding: {_ACCEPTED}\r\n\r\n".encode()
@@ -110,7 +111,7 @@ def _read_head(buffer: bytearray) -> Generator[None, bytes, tuple[int, int, list
 
 def _field(line: str) -> tuple[str, str]:
     name, colon, value = line.partition(":")
-    if not colon or not _TOKEN(name) or "\n" in value or "\r" in value or "\0" in value:
+    if not colon or not _TOKEN(name) or not _TEXT(value):
         raise _not_http()
     return name.lower(), value.strip(" \t")
 
@@ -128,6 +129,8 @@ def _framing(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
     found = dict.fromkeys(_FRAMING, "")
     for name, value in headers:
         if name in found:
+            if not value and name in ("content-length", "transfer-encoding"):
+                raise _not_http()
             found[name] = f"{found[name]}, {value}" if found[name] else value
     return found
 
@@ -137,17 +140,17 @@ def _read_body(
 ) -> Generator[None, bytes, tuple[bytes, bool]]:
     """Return the body, and whether its end was marked; without a mark it ends where the connection does."""
     coding, length = fields["transfer-encoding"], fields["content-length"]
+    # Chunks beside a length, or in HTTP/1.0: a proxy was confused, and the end is not certain.
+    if coding and (coding.lower() != "chunked" or length or version == 0):
+        raise _not_http()
+    size, *others = {value.strip() for value in length.split(",")} if "," in length else (length,)
+    if others or (length and not _LENGTH(size)):
+        raise _not_http()
     if status in _BODILESS:
         return b"", True
     if coding:
-        # Chunks beside a length, or in HTTP/1.0: a proxy was confused, and the end is not certain.
-        if coding.lower() != "chunked" or length or version == 0:
-            raise _not_http()
         return (yield from _read_chunks(buffer, largest)), True
     if length:
-        size, *others = {value.strip() for value in length.split(",")} if "," in length else (length,)
-        if others or not _LENGTH(size):
-            raise _not_http()
         return (yield from _read_sized(buffer, int(size), largest)), True
     return (yield from _read_rest(buffer, largest)), False
 
@@ -188,8 +191,9 @@ def _read_chunks(buffer: bytearray, largest: int) -> Generator[None, bytes, byte
         if _take(buffer, 2) != b"\r\n":
             raise _not_http()
     left = LARGEST_HEAD
-    # Trailers are skipped: none of them matters here.
+    # Trailers are skipped: none of them matters here, but what has another form is no trailer.
     while trailer := (yield from _read_line(buffer, left)):
+        _field(trailer.decode("latin-1"))
         left -= len(trailer)
     return b"".join(chunks)
 

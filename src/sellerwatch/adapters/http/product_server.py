@@ -71,7 +71,7 @@ class HttpReceiver:
             self._session = None
 
     async def _post(self, message: EventBody, now: datetime) -> Receipt:
-        body = message.payload.encode()
+        body = message.payload
         # As a stream where it is large: aiohttp takes it in pieces only then.
         data = body if len(body) <= LARGE_BODY else io.BytesIO(body)
         async with self._opened().post(

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+from sellerwatch.adapters.sql.deltas import Deltas
 from sellerwatch.adapters.sql.history import LONGEST_FIELD, read_changes
 from sellerwatch.adapters.sql.paging import PageQuery, read_page
-from sellerwatch.adapters.sql.statements import AnyRow, Repository
+from sellerwatch.adapters.sql.statements import AnyRow, Db, Repository
 from sellerwatch.catalog.changes import ChangeFilter, FoundProducts, ListedChange
 from sellerwatch.catalog.differences import ChangeKind
 from sellerwatch.catalog.product import ProductEvent
@@ -16,7 +17,8 @@ from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId
 from sellerwatch.kernel.paging import Cursor, Page
 
 ROW = """
-SELECT c.id, c.item_no, p.name, c.seller_id, c.kind, c.field, h.event_type, h.changes, c.created_at, c.execution_id
+SELECT c.id, c.item_no, p.name, c.seller_id, c.kind, c.field, h.event_type, h.changes, h.base_id, c.created_at,
+    c.execution_id
 FROM changes c JOIN product_changes h ON h.id = c.history_id LEFT JOIN products p ON p.item_no = c.item_no
 WHERE c.id IN (:rows)
 """
@@ -43,8 +45,14 @@ WHERE seller_id = :seller_id AND created_at >= :since AND created_at < :until GR
 
 
 class SqlChanges(Repository):
+    def __init__(self, db: Db, deltas: Deltas) -> None:
+        super().__init__(db)
+        self._deltas = deltas
+
     def page(self, choice: ChangeFilter, cursor: Cursor | None, limit: int) -> Page[ListedChange]:
-        return read_page(self._db, _way(choice), ROW, _listed, cursor=cursor, limit=limit)
+        page = read_page(self._db, _way(choice), ROW, tuple, cursor=cursor, limit=limit)
+        texts = self._deltas.unpack([(row[6], row[7]) for row in page.content], "product_changes")
+        return Page([_listed(row, text) for row, text in zip(page.content, texts, strict=True)], page.next)
 
     def found_by(self, execution_id: ExecutionId, seller_id: SellerId, since: datetime) -> FoundProducts:
         given = {"execution_id": execution_id, "seller_id": seller_id, "since": since}
@@ -95,11 +103,11 @@ def _times(choice: ChangeFilter) -> Iterable[str]:
         yield "w.created_at < :until"
 
 
-def _listed(row: AnyRow) -> ListedChange:
-    item_no, name, seller_id, kind, field, event, packed, at, execution_id = row
+def _listed(row: AnyRow, text: bytes) -> ListedChange:
+    item_no, name, seller_id, kind, field, event, _, _, at, execution_id = row
     before = after = None
     if ProductEvent(event) is ProductEvent.UPDATED:
-        found = next((change for change in read_changes(packed) if change.field[:LONGEST_FIELD] == field), None)
+        found = next((change for change in read_changes(text) if change.field[:LONGEST_FIELD] == field), None)
         before, after = (None, None) if found is None else (found.before, found.after)
     return ListedChange(
         item_no=ItemNo(item_no),

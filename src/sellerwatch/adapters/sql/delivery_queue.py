@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from sellerwatch.adapters.sql.deltas import Deltas
 from sellerwatch.adapters.sql.engine import time_of
-from sellerwatch.adapters.sql.outbox import GET_MANY, for_table, message_of
+from sellerwatch.adapters.sql.outbox import GET_MANY, for_table, messages_of
 from sellerwatch.adapters.sql.statements import AnyRow, Db
 from sellerwatch.kernel.ids import OutboxId, SellerId, WorkerId
 from sellerwatch.outbox.message import AttemptKey, Message, OutboxKind
@@ -70,9 +71,10 @@ DELETE_FINISHED = "DELETE FROM {outbox} WHERE outbox_id IN (:outbox_ids) AND sta
 class SqlDeliveryQueue:
     """Implements `outbox.ports.DeliveryQueue`."""
 
-    def __init__(self, db: Db, kind: OutboxKind) -> None:
+    def __init__(self, db: Db, kind: OutboxKind, deltas: Deltas) -> None:
         self._db = db
         self._kind = kind
+        self._deltas = deltas
 
     def due(self, now: datetime, seller_id: SellerId, limit: int) -> Sequence[Message]:
         given = {"now": now, "seller_id": seller_id, "limit": limit}
@@ -113,4 +115,4 @@ class SqlDeliveryQueue:
         return for_table(statement, self._kind)
 
     def _messages(self, rows: Sequence[AnyRow]) -> Sequence[Message]:
-        return [message_of(row, self._kind) for row in rows]
+        return messages_of(rows, self._kind, self._deltas)

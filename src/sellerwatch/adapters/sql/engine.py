@@ -229,14 +229,14 @@ def _prepare(connection: Any, synchronous: str) -> None:
     tables = {name for (name,) in cursor.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if not tables:
         # Bodies and events fill whole pages: fewer and larger ones are cheaper to write. Only a new file takes it.
-        cursor.execute("PRAGMA page_size=8192")
+        cursor.execute("PRAGMA page_size=4096")
     if not tables or "alembic_version" in tables:
         cursor.execute("PRAGMA journal_mode=WAL")
     for pragma in (
         f"synchronous={synchronous}",
         "temp_store=MEMORY",
         # Pages that many groups write again and again reach the file once in a while, not with every fourth group.
-        "wal_autocheckpoint=4000",
+        "wal_autocheckpoint=8000",
         "cache_size=-8000",
     ):
         cursor.execute(f"PRAGMA {pragma}")

@@ -69,6 +69,11 @@ BEAT = "UPDATE workers SET heartbeat_at = :now, stopped_at = NULL WHERE worker_i
 
 LEAVE = "UPDATE workers SET stopped_at = :now WHERE worker_id = :worker_id AND stopped_at IS NULL"
 
+ALIVE = """
+SELECT worker_id, role, host, pid, started_at, heartbeat_at FROM workers
+WHERE stopped_at IS NULL AND heartbeat_at > :since ORDER BY id
+"""
+
 SILENT = "SELECT worker_id FROM workers WHERE stopped_at IS NULL AND heartbeat_at <= :beat_before"
 
 BURY = """
@@ -164,6 +169,9 @@ class SqlWorkers(Repository):
 
     def leave(self, worker_id: WorkerId, now: datetime) -> None:
         self._db.run(LEAVE, {"worker_id": worker_id, "now": now})
+
+    def alive(self, beat_since: datetime) -> Sequence[WorkerInfo]:
+        return [WorkerInfo(*row) for row in self._db.rows(ALIVE, {"since": beat_since})]
 
     def bury(self, beat_before: datetime, now: datetime) -> int:
         # Looked up first: an UPDATE that looks for them would wait for hearts that beat.

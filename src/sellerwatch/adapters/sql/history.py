@@ -1,4 +1,4 @@
-"""The history of products in SQL, as JSON compressed with zstd: a list of changes, or the whole product at its
+"""The history of products in SQL, as compressed JSON (`deltas.py`): a list of changes, or the event of its
 creation. The rows of the feed of changes (`changes.py`) are written with it."""
 
 from __future__ import annotations
@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 import orjson
-import zstandard
 
 from sellerwatch.adapters.sql.columns import Columns
-from sellerwatch.adapters.sql.statements import AnyRow, Repository
+from sellerwatch.adapters.sql.deltas import Deltas
+from sellerwatch.adapters.sql.statements import AnyRow, Db, Repository
 from sellerwatch.catalog.changes import kinds_and_fields
 from sellerwatch.catalog.differences import Change, creation
 from sellerwatch.catalog.ports import HistoryEntry
@@ -22,17 +22,17 @@ ENTRY = Columns[HistoryEntry](
     named={"event_type": "event"},
     read_as={"event": ProductEvent},
 )
-ADD = ENTRY.insert(also="changes")
+ADD = ENTRY.insert(also="changes base_id")
 
 ADD_CHANGE = """
 INSERT INTO changes (history_id, item_no, seller_id, execution_id, kind, field, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)
 """
 
 OF_PRODUCT = f"""
-SELECT {ENTRY.listed}, changes FROM product_changes WHERE product_id = :product_id ORDER BY id DESC LIMIT :limit
+SELECT {ENTRY.listed}, changes, base_id FROM product_changes
+WHERE product_id = :product_id ORDER BY id DESC LIMIT :limit
 """
 
-_LEVEL = -1
 #: Entries of one INSERT, so that it stays below what a server takes.
 _AT_ONCE = 50
 #: As long as the column.
@@ -41,17 +41,28 @@ _ALL = 2**31
 
 
 class SqlHistory(Repository):
+    def __init__(self, db: Db, deltas: Deltas) -> None:
+        super().__init__(db)
+        self._deltas = deltas
+
     def add(self, entries: Iterable[HistoryEntry]) -> None:
-        compress = zstandard.ZstdCompressor(level=_LEVEL).compress
         left = list(entries)
         while left:
             some, left = left[:_AT_ONCE], left[_AT_ONCE:]
-            values = [ADD.values(entry, compress(entry.whole or _changes_json(entry.changes))) for entry in some]
+            packed = self._deltas.pack(
+                [(entry.product_id, entry.whole or _changes_json(entry.changes)) for entry in some]
+            )
+            values = [ADD.values(entry, *text) for entry, text in zip(some, packed, strict=True)]
             self._db.many(ADD_CHANGE, _change_rows(self._db.insert(ADD.sql, values), some))
 
     def of_product(self, product_id: ProductId, limit: int | None = None) -> Sequence[HistoryEntry]:
         rows = self._db.rows(OF_PRODUCT, {"product_id": product_id, "limit": _ALL if limit is None else limit})
-        return [HistoryEntry(changes=read_changes(row[-1]), **ENTRY.by_name(row)) for row in reversed(rows)]
+        texts = self._deltas.unpack([(row[-2], row[-1]) for row in rows], "product_changes")
+        entries = [
+            HistoryEntry(changes=read_changes(text), **ENTRY.by_name(row))
+            for row, text in zip(rows, texts, strict=True)
+        ]
+        return entries[::-1]
 
 
 def _changes_json(changes: Iterable[Change]) -> bytes:
@@ -65,7 +76,10 @@ def _change_rows(rows: Iterable[int], entries: Sequence[HistoryEntry]) -> Iterat
             yield row, entry.item_no, entry.seller_id, entry.execution_id, kind, shown, entry.created_at
 
 
-def read_changes(packed: bytes) -> tuple[Change, ...]:
-    """Return the changes of a stored entry."""
-    kept = orjson.loads(zstandard.ZstdDecompressor().decompress(packed))
-    return tuple(creation(kept) if isinstance(kept, dict) else (Change(*change) for change in kept))
+def read_changes(text: bytes) -> tuple[Change, ...]:
+    """Return the changes of the text of an entry."""
+    kept = orjson.loads(text)
+    if isinstance(kept, dict):
+        # An event; earlier versions stored its productData alone.
+        return tuple(creation(kept.get("productData", kept)))
+    return tuple(Change(*change) for change in kept)

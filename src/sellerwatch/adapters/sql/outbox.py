@@ -1,19 +1,22 @@
 """The outboxes in SQL: each statement is written once and used for both tables.
 
-Messages of a subject are ordered by row id: a transaction that adds a message holds the row of its subject.
+Messages of a subject are ordered by row id: a transaction that adds a message holds the row of its subject. Events of
+products are stored compressed (`deltas.py`), messages about schedules as they are, and so are events stored by older
+versions until a job has compressed them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 
+from sellerwatch.adapters.sql.deltas import Deltas
 from sellerwatch.adapters.sql.statements import AnyRow, Db, Params
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId, ProductId, PublicId, ScheduleId, SellerId, WorkerId
-from sellerwatch.outbox.message import Message, MessageStatus, OutboxKind
+from sellerwatch.outbox.message import DAMAGED, Message, MessageStatus, OutboxKind
 
-# The columns of a message, in the order `message_of` reads them.
+# The columns of a message, in the order `messages_of` reads them.
 COLUMNS = """o.outbox_id, o.{subject}, o.seller_id, o.event_type, o.payload, o.created_at, o.next_attempt_at, o.status,
 o.retry_count, {attempted}, o.error_message, o.sent_at, o.worker_id, {of_a_product}"""
 
@@ -25,9 +28,10 @@ FIRST_IN_LINE = """NOT EXISTS (
 # Add an event of a product.
 ADD_TO_PRODUCT = """
 INSERT INTO product_outbox (outbox_id, product_id, item_no, seller_id, execution_id, event_type, version, payload,
-    status, retry_count, attempted, error_message, worker_id, next_attempt_at, created_at, updated_at, sent_at)
+    base_id, status, retry_count, attempted, error_message, worker_id, next_attempt_at, created_at, updated_at, sent_at)
 VALUES (:outbox_id, :subject_id, :item_no, :seller_id, :execution_id, :event_type, :version, :payload,
-    :status, :retry_count, :attempted, :error_message, :worker_id, :next_attempt_at, :created_at, :updated_at, :sent_at)
+    :base_id, :status, :retry_count, :attempted, :error_message, :worker_id, :next_attempt_at, :created_at, :updated_at,
+    :sent_at)
 """
 
 # Add an event of a schedule.
@@ -45,7 +49,7 @@ GET_MANY = "SELECT {columns} FROM {outbox} o WHERE o.outbox_id IN (:outbox_ids) 
 
 # Another body for a WAITING message. The CASE leaves the ids' index as the only one to use.
 REPLACE_PAYLOAD = """
-UPDATE {outbox} SET payload = :payload, updated_at = :now
+UPDATE {outbox} SET payload = :payload, {set_base} updated_at = :now
 WHERE outbox_id = :outbox_id AND CASE status WHEN 'WAITING' THEN 1 END = 1
 """
 
@@ -75,14 +79,16 @@ PARTS: Mapping[OutboxKind, Mapping[str, str]] = {
         "outbox": "product_outbox",
         "subject": "product_id",
         "attempted": "attempted",
-        "of_a_product": "o.item_no, o.version, o.execution_id",
+        "of_a_product": "o.item_no, o.version, o.execution_id, o.base_id",
+        "set_base": "base_id = :base_id,",
         "set_attempted": "attempted = :attempted,",
     },
     OutboxKind.SCHEDULER: {
         "outbox": "scheduler_outbox",
         "subject": "schedule_id",
         "attempted": "retry_count > 0 OR status <> 'WAITING'",
-        "of_a_product": "NULL, 0, NULL",
+        "of_a_product": "NULL, 0, NULL, NULL",
+        "set_base": "",
         "set_attempted": "",
     },
 }
@@ -99,15 +105,17 @@ def for_table(statement: str, kind: OutboxKind) -> str:
 class SqlOutbox:
     """Implements `outbox.ports.Outbox`."""
 
-    def __init__(self, db: Db, kind: OutboxKind) -> None:
+    def __init__(self, db: Db, kind: OutboxKind, deltas: Deltas) -> None:
         self._db = db
         self._kind = kind
+        self._deltas = deltas
 
     def add(self, message: Message) -> None:
         self.add_all([message])
 
     def add_all(self, messages: Sequence[Message]) -> None:
-        self._db.many(ADD[self._kind], [_values(each, each.created_at) for each in messages])
+        stored = zip(messages, self._stored(messages), strict=True)
+        self._db.many(ADD[self._kind], [{**_values(each, each.created_at), **payload} for each, payload in stored])
 
     def get(self, outbox_id: OutboxId) -> Message | None:
         return next(iter(self.get_many([outbox_id])), None)
@@ -122,8 +130,8 @@ class SqlOutbox:
         self._db.many(self._sql(MOVE), [_moved(message, now) for message in messages])
 
     def replace_payload(self, message: Message, now: datetime) -> None:
-        given = {"outbox_id": message.outbox_id, "payload": message.payload, "now": now}
-        self._db.run(self._sql(REPLACE_PAYLOAD), given)
+        (payload,) = self._stored([message])
+        self._db.run(self._sql(REPLACE_PAYLOAD), {"outbox_id": message.outbox_id, "now": now, **payload})
 
     def remove(self, outbox_id: OutboxId) -> None:
         self._db.run(self._sql(REMOVE), {"outbox_id": outbox_id})
@@ -136,7 +144,13 @@ class SqlOutbox:
         return for_table(statement, self._kind)
 
     def _messages(self, rows: Sequence[AnyRow]) -> Sequence[Message]:
-        return [message_of(row, self._kind) for row in rows]
+        return messages_of(rows, self._kind, self._deltas)
+
+    def _stored(self, messages: Sequence[Message]) -> list[Params]:
+        if self._kind is OutboxKind.SCHEDULER:
+            return [{"payload": message.payload.decode()} for message in messages]
+        packed = self._deltas.pack([(ProductId(message.subject_id), message.payload) for message in messages])
+        return [{"payload": data, "base_id": base} for data, base in packed]
 
 
 def _values(message: Message, now: datetime) -> Params:
@@ -148,7 +162,6 @@ def _values(message: Message, now: datetime) -> Params:
         "execution_id": message.execution_id,
         "event_type": message.event_type,
         "version": message.version,
-        "payload": message.payload,
         "created_at": message.created_at,
     }
 
@@ -167,14 +180,21 @@ def _moved(message: Message, now: datetime) -> Params:
     }
 
 
-def message_of(row: AnyRow, kind: OutboxKind) -> Message:
-    """Return a message from a row of `COLUMNS`."""
+def messages_of(rows: Sequence[AnyRow], kind: OutboxKind, deltas: Deltas) -> list[Message]:
+    """Return the messages of rows of `COLUMNS`. The payload of a damaged one says so."""
+    packed = [(row[4], row[16]) for row in rows if isinstance(row[4], bytes) and not row[4].startswith(b"{")]
+    texts = iter(deltas.readable(packed))
+    return [_message_of(row, kind, texts) for row in rows]
+
+
+def _message_of(row: AnyRow, kind: OutboxKind, texts: Iterator[bytes | None]) -> Message:
+    payload = row[4].encode() if isinstance(row[4], str) else row[4]
     return Message(
         outbox_id=OutboxId(row[0]),
         subject_id=ProductId(row[1]) if kind is OutboxKind.PRODUCT else ScheduleId(row[1]),
         seller_id=SellerId(row[2]),
         event_type=row[3],
-        payload=row[4],
+        payload=payload if payload.startswith(b"{") else next(texts) or DAMAGED,
         created_at=row[5],
         next_attempt_at=row[6],
         status=MessageStatus(row[7]),

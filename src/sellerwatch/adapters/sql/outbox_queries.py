@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sellerwatch.adapters.sql.outbox import for_table, message_of
+from sellerwatch.adapters.sql.deltas import Deltas
+from sellerwatch.adapters.sql.outbox import for_table, messages_of
 from sellerwatch.adapters.sql.paging import PageQuery, read_page
 from sellerwatch.adapters.sql.statements import Db
 from sellerwatch.kernel.ids import OutboxId, PublicId
@@ -85,9 +86,10 @@ CONDITIONS = {
 class SqlOutboxQueries:
     """Implements `outbox.ports.OutboxQueries`."""
 
-    def __init__(self, db: Db, kind: OutboxKind) -> None:
+    def __init__(self, db: Db, kind: OutboxKind, deltas: Deltas) -> None:
         self._db = db
         self._kind = kind
+        self._deltas = deltas
 
     def page(self, chosen: MessageFilter, cursor: Cursor | None, limit: int) -> Page[Message]:
         given = vars(chosen)
@@ -100,7 +102,8 @@ class SqlOutboxQueries:
         table = for_table("{outbox}", self._kind)
         query = PageQuery(table, given, within, only, by_time=bool(chosen.status), since=chosen.since)
         row = for_table(ROW, self._kind)
-        return read_page(self._db, query, row, lambda row: message_of(row, self._kind), cursor=cursor, limit=limit)
+        page = read_page(self._db, query, row, tuple, cursor=cursor, limit=limit)
+        return Page(messages_of(page.content, self._kind, self._deltas), page.next)
 
     def ids(self, chosen: MessageFilter, limit: int) -> Sequence[OutboxId]:
         sql = IDS.replace("{where}", _where(chosen))

@@ -1,4 +1,4 @@
-"""Products and their bodies in SQL. Bodies are compressed with zstd: a detail reaches 150 KB."""
+"""Products and their bodies in SQL. Bodies are compressed (`deltas.py`): a detail reaches 150 KB."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-import zstandard
-
 from sellerwatch.adapters.sql.columns import Columns
+from sellerwatch.adapters.sql.deltas import NOT_A_BASE, Deltas, Packed, WholeDetail, compressor, pack_delta
 from sellerwatch.adapters.sql.paging import PageQuery, like, read_page
-from sellerwatch.adapters.sql.statements import AnyRow, Repository
+from sellerwatch.adapters.sql.statements import AnyRow, Db, Repository
 from sellerwatch.catalog.changes import FoundFilter, FoundKind
 from sellerwatch.catalog.ports import ListCounts, PartKey, ProductCounts, RawPart, StoredBody
 from sellerwatch.catalog.product import PartType, Product, ProductState
-from sellerwatch.kernel.fast_values import make_with
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, SellerId
 from sellerwatch.kernel.paging import Cursor, Page
 
@@ -47,28 +45,29 @@ NOTE_READ = {
 }
 
 KEEP_RAW = """
-INSERT INTO product_raw_data (product_id, data_type, raw_hash, raw_json, created_at) VALUES (?, ?, ?, ?, ?)
+INSERT INTO product_raw_data (product_id, data_type, raw_hash, raw_json, base_id, created_at) VALUES (?, ?, ?, ?, ?, ?)
 """
 
 # The newest body of each part.
 LATEST_RAWS = """
-SELECT r.product_id, r.data_type, r.raw_json FROM (
+SELECT r.product_id, r.data_type, r.id, r.raw_json, r.base_id FROM (
     SELECT MAX(id) AS id FROM product_raw_data WHERE product_id IN (:product_ids) {of_a_part}
     GROUP BY product_id, data_type) AS newest
 JOIN product_raw_data r ON r.id = newest.id
 """
 
 BODIES_OF = """
-SELECT data_type, raw_hash, raw_json, created_at FROM product_raw_data
+SELECT data_type, raw_hash, created_at, raw_json, base_id FROM product_raw_data
 WHERE product_id = :product_id {of_a_part} ORDER BY id DESC LIMIT :limit
 """
 
-# Old bodies that have a newer one of their part: the newest is what the product is made of.
-OLD_RAWS = """
+# Old bodies that have a newer one of their part, because a product is made of the newest ones, and that no other text
+# was compressed against.
+OLD_RAWS = f"""
 SELECT old.id FROM product_raw_data old WHERE old.created_at < :before AND EXISTS (
     SELECT 1 FROM product_raw_data newer
     WHERE newer.product_id = old.product_id AND newer.data_type = old.data_type AND newer.id > old.id)
-ORDER BY old.id LIMIT :limit
+AND {NOT_A_BASE} ORDER BY old.id LIMIT :limit
 """
 
 BODY_HASHES = "SELECT item_no, detail_hash, option_hash FROM body_hashes WHERE item_no IN (:items)"
@@ -126,8 +125,10 @@ _FOUND = {
         AND w.option_read_at >= COALESCE(e.started_at, e.created_at))""",
 }
 _CALLED = "LOWER(w.name) LIKE :like ESCAPE '!'"
-#: Bodies are written once and rarely read: speed counts more than the last seventh of the size.
-_LEVEL = -1
+#: A detail is stored as a delta where that is at most this share of its text; else it is the next base.
+DELTA_SHARE = 1 / 8
+#: Bodies of one INSERT, so that it stays below what a server takes.
+_AT_ONCE = 50
 _LOOKED_AT = {
     ProductState.COMPLETE: {"is_complete": "w.is_complete = 1", "deleted_at": "w.deleted_at IS NULL"},
     ProductState.INCOMPLETE: {"is_complete": "w.is_complete = 0", "deleted_at": "w.deleted_at IS NULL"},
@@ -238,29 +239,56 @@ class SqlProductQueries(Repository):
 
 
 class SqlProductBodies(Repository):
+    def __init__(self, db: Db, deltas: Deltas) -> None:
+        super().__init__(db)
+        self._deltas = deltas
+
     def keep_raw(self, parts: Iterable[RawPart]) -> None:
-        compress = zstandard.ZstdCompressor(level=_LEVEL).compress
-        self._db.many(
-            KEEP_RAW,
-            [(part.product_id, part.part, part.digest, compress(part.body), part.created_at) for part in parts],
-        )
+        left = list(parts)
+        while left:
+            some, left = left[:_AT_ONCE], left[_AT_ONCE:]
+            packed = self._pack(some)
+            rows = self._db.insert(
+                KEEP_RAW,
+                [
+                    (part.product_id, part.part, part.digest, data, base, part.created_at)
+                    for part, (data, base) in zip(some, packed, strict=True)
+                ],
+            )
+            for row, part, (_, base) in zip(rows, some, packed, strict=True):
+                if part.part is PartType.DETAIL and base is None:
+                    self._deltas.keep(part.product_id, WholeDetail(row, part.body))
+
+    def _pack(self, parts: Sequence[RawPart]) -> list[Packed]:
+        """Compress bodies: a detail against the last whole one of its product, if that saves most of it."""
+        details = [part.product_id for part in parts if part.part is PartType.DETAIL]
+        bases, whole, packed = self._deltas.newest_bases(details), compressor(), list[Packed]()
+        for part in parts:
+            base = bases.get(part.product_id) if part.part is PartType.DETAIL else None
+            delta = None if base is None else pack_delta(part.body, base)
+            is_small = delta is not None and len(delta.data) <= len(part.body) * DELTA_SHARE
+            packed.append(delta if delta is not None and is_small else Packed(whole.compress(part.body), None))
+        return packed
 
     def latest_raws(
         self, product_ids: Sequence[ProductId], part: PartType | None = None
     ) -> dict[ProductId, dict[PartType, bytes]]:
         found: dict[ProductId, dict[PartType, bytes]] = {product_id: {} for product_id in product_ids}
         if product_ids:
-            expand = zstandard.ZstdDecompressor().decompress
             sql = LATEST_RAWS.replace("{of_a_part}", "AND data_type = :part" if part else "")
-            for product_id, of, body in self._db.rows(sql, {"part": part} if part else {}, product_ids=product_ids):
-                found[ProductId(product_id)][PartType(of)] = expand(body)
+            rows = self._db.rows(sql, {"part": part} if part else {}, product_ids=product_ids)
+            bodies = self._deltas.unpack([(row[3], row[4]) for row in rows], "product_raw_data")
+            for (product_id, of, row, _, base), body in zip(rows, bodies, strict=True):
+                found[ProductId(product_id)][PartType(of)] = body
+                if base is None and of == PartType.DETAIL:
+                    self._deltas.keep(ProductId(product_id), WholeDetail(row, body))
         return found
 
     def bodies_of(self, product_id: ProductId, part: PartType | None, limit: int) -> Sequence[StoredBody]:
         sql = BODIES_OF.replace("{of_a_part}", "AND data_type = :part" if part else "")
-        expand = zstandard.ZstdDecompressor().decompress
         rows = self._db.rows(sql, {"product_id": product_id, "part": part, "limit": limit})
-        return [StoredBody(PartType(row[0]), row[1], expand(row[2]), row[3]) for row in rows]
+        bodies = self._deltas.unpack([(row[3], row[4]) for row in rows], "product_raw_data")
+        return [StoredBody(PartType(row[0]), row[1], body, row[2]) for row, body in zip(rows, bodies, strict=True)]
 
     def old_raws(self, before: datetime, limit: int) -> Sequence[int]:
         return [row[0] for row in self._db.rows(OLD_RAWS, {"before": before, "limit": limit})]
@@ -291,4 +319,4 @@ class SqlProductBodies(Repository):
 
 
 def _product(row: AnyRow) -> Product:
-    return make_with(Product, PRODUCT.by_name(row))
+    return Product(**PRODUCT.by_name(row))

@@ -49,7 +49,8 @@ def downgrade_script(engine: Engine, revision: str) -> DowngradeScript:
         if statement.lstrip().upper().startswith(LOOKS):
             return False
         given = parameters if isinstance(parameters, list) else [parameters]
-        statements.extend(" ".join(cursor.mogrify(statement, each or None).split()) for each in given)
+        line = " ".join(statement.split())
+        statements.extend(cursor.mogrify(line, each or None) for each in given)
         return True
 
     def instead_without(cursor: Any, statement: str, context: Any) -> bool:

@@ -15,7 +15,6 @@ from sellerwatch.adapters.sql.statements import AnyRow, Repository
 from sellerwatch.crawling.ports import TaskAges, TaskFilter
 from sellerwatch.crawling.task import OPEN_STATES, READY_STATES, Purpose, Task, TaskStatus, TaskType
 from sellerwatch.kernel.failure import Failure, failure_columns
-from sellerwatch.kernel.fast_values import make_with
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId, TaskId, WorkerId
 from sellerwatch.kernel.paging import Cursor, Page
 
@@ -68,21 +67,25 @@ WHERE task_id IN (:task_ids)
 ATTEMPTS_HELD = """SELECT task_id, attempt FROM crawler_tasks
 WHERE task_id IN (:ids) AND CASE status WHEN 'IN_PROGRESS' THEN worker_id END = :worker_id"""
 
+# On SQLite the index of a run's tasks by state has no completed ones; it serves a statement that leaves them out too.
+NOT_COMPLETED = "status <> 'COMPLETED'"
+
 # What one run has to do now, in the order of the index, so that no row is locked that is not taken.
-READY = f"""{SELECT} WHERE execution_id = :execution_id AND status = :status AND available_at <= :now
-ORDER BY available_at, id LIMIT :limit"""
+READY = f"""{SELECT} WHERE execution_id = :execution_id AND status = :status AND {NOT_COMPLETED}
+AND available_at <= :now ORDER BY available_at, id LIMIT :limit"""
 
 # The same while some endpoints are not asked.
-READY_OF_TYPES = f"""{SELECT} WHERE execution_id = :execution_id AND status = :status AND available_at <= :now
-AND task_type IN (:types) ORDER BY available_at, id LIMIT :limit"""
+READY_OF_TYPES = f"""{SELECT} WHERE execution_id = :execution_id AND status = :status AND {NOT_COMPLETED}
+AND available_at <= :now AND task_type IN (:types) ORDER BY available_at, id LIMIT :limit"""
 
-NEXT_READY = "SELECT MIN(available_at) FROM crawler_tasks WHERE execution_id = :execution_id AND status = :status"
+NEXT_READY = f"""SELECT MIN(available_at) FROM crawler_tasks
+WHERE execution_id = :execution_id AND status = :status AND {NOT_COMPLETED}"""
 
 NEXT_READY_OF_TYPES = f"{NEXT_READY} AND task_type IN (:types)"
 
 # Published tasks that no worker has taken; few, however many tasks there are.
-COUNT_PUBLISHED = """SELECT COUNT(*) FROM crawler_tasks
-WHERE execution_id = :execution_id AND status = 'PUBLISHED'"""
+COUNT_PUBLISHED = f"""SELECT COUNT(*) FROM crawler_tasks
+WHERE execution_id = :execution_id AND status = 'PUBLISHED' AND {NOT_COMPLETED}"""
 
 PUBLISHED_BEFORE = f"{SELECT} WHERE status = 'PUBLISHED' AND published_at <= :time LIMIT :limit"
 
@@ -112,8 +115,8 @@ PUBLISHED_BY_LAPSED = f"""{SELECT} WHERE status = 'PUBLISHED' AND worker_id IN (
     SELECT worker_id FROM workers WHERE stopped_at IS NULL AND heartbeat_at <= :beat_before)"""
 
 # What went wrong in a run, most frequent first.
-FAILURES = """SELECT failure_code, failure_blame, failure_facts, MAX(failure_at), COUNT(*) FROM crawler_tasks
-WHERE execution_id = :execution_id AND status = 'FAILED' AND failure_code IS NOT NULL
+FAILURES = f"""SELECT failure_code, failure_blame, failure_facts, MAX(failure_at), COUNT(*) FROM crawler_tasks
+WHERE execution_id = :execution_id AND status = 'FAILED' AND {NOT_COMPLETED} AND failure_code IS NOT NULL
 GROUP BY failure_code, failure_blame, failure_facts ORDER BY COUNT(*) DESC, failure_code, failure_facts LIMIT :limit"""
 
 
@@ -228,11 +231,9 @@ class SqlTaskQueries(Repository):
 
 class SqlRunTasks(Repository):
     def open_of(self, execution_id: ExecutionId, statuses: Sequence[TaskStatus]) -> Sequence[Task]:
-        rows = self._db.hold(
-            f"{SELECT} WHERE execution_id = :execution_id AND status IN (:statuses)",
-            {"execution_id": execution_id},
-            statuses=statuses,
-        )
+        indexed = "" if TaskStatus.COMPLETED in statuses else f" AND {NOT_COMPLETED}"
+        sql = f"{SELECT} WHERE execution_id = :execution_id AND status IN (:statuses){indexed}"
+        rows = self._db.hold(sql, {"execution_id": execution_id}, statuses=statuses)
         return [task_of(row) for row in rows]
 
     def open_items(self, execution_id: ExecutionId, items: Sequence[ItemNo]) -> dict[ItemNo, int]:
@@ -317,6 +318,8 @@ def _page_query(choice: TaskFilter) -> PageQuery:
     asked = {name: f"w.{name} = :{name}" for name, value in given.items() if value is not None}
     only = {"task_type": asked.pop("task_type")} if choice.task_type is not None else {}
     if choice.execution_id is not None:
+        if choice.status not in (None, TaskStatus.COMPLETED):
+            asked["status"] += f" AND w.{NOT_COMPLETED}"
         if choice.seller_id is not None:
             only["seller_id"] = asked.pop("seller_id")
         return PageQuery("crawler_tasks", given, [*asked.values()], only)
@@ -329,4 +332,4 @@ def _page_query(choice: TaskFilter) -> PageQuery:
 def task_of(row: AnyRow) -> Task:
     values = TASK.by_name(row)
     values["is_final"] = values["status"] is TaskStatus.FAILED
-    return make_with(Task, values)
+    return Task(**values)

@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from sellerwatch.adapters.sql.activity import SqlActivity
 from sellerwatch.adapters.sql.agents import SqlAgents, SqlRemovedAgents, SqlUsageLog
 from sellerwatch.adapters.sql.audit import SqlAuditTrail
+from sellerwatch.adapters.sql.backups import SqlBackups
 from sellerwatch.adapters.sql.changes import SqlChanges
 from sellerwatch.adapters.sql.channels import SqlAttempts, SqlChannels, SqlSellerCircuits
 from sellerwatch.adapters.sql.circuits import SqlCircuits
@@ -18,11 +19,13 @@ from sellerwatch.adapters.sql.counts import SqlCounts
 from sellerwatch.adapters.sql.dashboard import SqlDashboard
 from sellerwatch.adapters.sql.day_metrics import SqlDayRows, SqlKeptDays
 from sellerwatch.adapters.sql.delivery_queue import SqlDeliveryQueue
+from sellerwatch.adapters.sql.deltas import Deltas
 from sellerwatch.adapters.sql.due_times import SqlDueTimes
 from sellerwatch.adapters.sql.executions import SqlExecutionQueries, SqlExecutions, SqlRunNotes, SqlWorkers
 from sellerwatch.adapters.sql.freshness import SqlFreshness, SqlLateness
 from sellerwatch.adapters.sql.history import SqlHistory
 from sellerwatch.adapters.sql.idempotency_keys import SqlIdempotencyKeys
+from sellerwatch.adapters.sql.invariants import SqlInvariants
 from sellerwatch.adapters.sql.leases import SqlLeases
 from sellerwatch.adapters.sql.login_sessions import SqlApiTokens, SqlLoginSessions
 from sellerwatch.adapters.sql.marketplace import SqlMarketplaceState
@@ -39,6 +42,7 @@ from sellerwatch.adapters.sql.resyncs import SqlResyncs
 from sellerwatch.adapters.sql.sellers import SqlSchedules, SqlSellers
 from sellerwatch.adapters.sql.statements import Db, open_db
 from sellerwatch.adapters.sql.tasks import SqlRunTasks, SqlTaskClaims, SqlTaskQueries, SqlTasks
+from sellerwatch.adapters.sql.text_conversions import SqlTextConversions
 from sellerwatch.adapters.sql.tokens import SqlTokens
 from sellerwatch.adapters.sql.users import SqlLogins, SqlUsers
 from sellerwatch.outbox.message import OutboxKind
@@ -62,8 +66,9 @@ class Transaction:
     executions = table(SqlExecutions)
     execution_queries = table(SqlExecutionQueries)
     run_notes = table(SqlRunNotes)
-    history = table(SqlHistory)
-    changes = table(SqlChanges)
+    deltas = table(Deltas)
+    history = cached_property(lambda tx: SqlHistory(tx.db, tx.deltas))
+    changes = cached_property(lambda tx: SqlChanges(tx.db, tx.deltas))
     quarantine = table(SqlQuarantine)
     held_parts = table(SqlHeldParts)
     removals = table(SqlRemovals)
@@ -89,13 +94,15 @@ class Transaction:
     products = table(SqlProducts)
     read_times = table(SqlReadTimes)
     product_queries = table(SqlProductQueries)
-    bodies = table(SqlProductBodies)
+    bodies = cached_property(lambda tx: SqlProductBodies(tx.db, tx.deltas))
+    text_conversions = cached_property(lambda tx: SqlTextConversions(tx.db, tx.deltas))
     channels = table(SqlChannels)
     seller_circuits = table(SqlSellerCircuits)
     attempts = table(SqlAttempts)
     resends = table(SqlResends)
     resent_events = table(SqlResentEvents)
     audit = table(SqlAuditTrail)
+    backups = table(SqlBackups)
     activity = table(SqlActivity)
     users = table(SqlUsers)
     logins = table(SqlLogins)
@@ -109,14 +116,15 @@ class Transaction:
     day_rows = table(SqlDayRows)
     kept_days = table(SqlKeptDays)
     old_rows = table(SqlOldRows)
-    product_outbox = table(lambda db: SqlOutbox(db, OutboxKind.PRODUCT))
-    scheduler_outbox = table(lambda db: SqlOutbox(db, OutboxKind.SCHEDULER))
+    invariants = table(SqlInvariants)
+    product_outbox = cached_property(lambda tx: SqlOutbox(tx.db, OutboxKind.PRODUCT, tx.deltas))
+    scheduler_outbox = cached_property(lambda tx: SqlOutbox(tx.db, OutboxKind.SCHEDULER, tx.deltas))
 
     def outbox(self, kind: OutboxKind) -> SqlOutbox:
         return self.product_outbox if kind is OutboxKind.PRODUCT else self.scheduler_outbox
 
     def delivery_queue(self, kind: OutboxKind) -> SqlDeliveryQueue:
-        return SqlDeliveryQueue(self.db, kind)
+        return SqlDeliveryQueue(self.db, kind, self.deltas)
 
     def outbox_queries(self, kind: OutboxKind) -> SqlOutboxQueries:
-        return SqlOutboxQueries(self.db, kind)
+        return SqlOutboxQueries(self.db, kind, self.deltas)

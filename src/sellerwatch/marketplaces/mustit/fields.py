@@ -30,49 +30,47 @@ VOLATILE: Mapping[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Typed:
-    """An array of `{"type": ..., "data": ...}`; each type has its own fields."""
+class Fields:
+    """The names of an object's fields, and of some of them what is known inside. Arrays are looked through. `by_type`:
+    the object is `{"type": ..., "data": ...}`, and the names are those of the types."""
 
-    types: Mapping[str, Shape | None]
-
-
-Shape = Mapping[str, "Shape | Typed | None"]
-"""Field names, each with what is known inside it; None: its inside does not matter. Arrays are looked through."""
-
-
-def _names(names: str) -> dict[str, Shape | Typed | None]:
-    return dict.fromkeys(names.split())
+    names: frozenset[str]
+    inside: Mapping[str, Fields]
+    by_type: bool = False
 
 
-_INFO = _names(
+def _fields(*names: str, by_type: bool = False, **inside: Fields) -> Fields:
+    return Fields(frozenset(" ".join((*names, *inside)).split()), inside, by_type)
+
+
+_INFO = _fields(
     "sellerNo sellerId itemNo itemName brandName brandNameKr brandCode headerCategoryCode headerCategory"
     " largeCategoryCode largeCategory mediumCategoryCode mediumCategory smallCategoryCode smallCategory"
     " normalPrice sellingPrice discountPrice discountRate stock isSoldOut"
 )
-_SHIPPING = _names("shippingType shippingFee shippingFeeType") | {"averageDeliveryDay": _names("text focusText")}
-_MODULES: dict[str, Shape | None] = {
-    BANNERS: _names("images timesales"),
-    INFO: _INFO,
-    SHIPPING: {"items": Typed({"SHIPPING": _SHIPPING})},
-    DETAIL_INFO: _names("itemNo itemStatus originCountry shippingLocation descriptionMarkUp"),
-    "TabListModule": None,
-    "LazyComponent": None,
-    **dict.fromkeys(name for name in VOLATILE[DETAIL] if name.endswith("Module")),
-}
-_ENTRY = _names(
+_SHIPPING = _fields("shippingType shippingFee shippingFeeType", averageDeliveryDay=_fields("text focusText"))
+_MODULES = _fields(
+    "TabListModule LazyComponent",
+    *(name for name in VOLATILE[DETAIL] if name.endswith("Module")),
+    by_type=True,
+    **{
+        BANNERS: _fields("images timesales"),
+        INFO: _INFO,
+        SHIPPING: _fields(items=_fields(by_type=True, SHIPPING=_SHIPPING)),
+        DETAIL_INFO: _fields("itemNo itemStatus originCountry shippingLocation descriptionMarkUp"),
+    },
+)
+_ENTRY = _fields(
     "itemNo name brandName imageUrlList landingUrl price originalPrice normalPrice discountRate appPrice"
-    " appDiscountRate tagList"
-) | dict.fromkeys(VOLATILE[LIST])
+    " appDiscountRate tagList",
+    *VOLATILE[LIST],
+)
 
-KNOWN: Mapping[str, Shape] = {
-    LIST: _names("count indexName groupResult") | {"items": _ENTRY},
-    DETAIL: {"moduleList": Typed(_MODULES), "bottom": None, "nextApiUrl": None},
-    OPTIONS: _names("optionNo itemNo color size shippingType stock sizeGuide"),
+KNOWN: Mapping[str, Fields] = {
+    LIST: _fields("count indexName groupResult", items=_ENTRY),
+    DETAIL: _fields("bottom nextApiUrl", moduleList=_MODULES),
+    OPTIONS: _fields("optionNo itemNo color size shippingType stock sizeGuide"),
 }
-
-
-#: Stands for a field that the contract does not have; None is one that it has and whose inside does not matter.
-_NOT_THERE: Shape = {}
 
 
 def unknown_fields(endpoint: str, value: Any) -> tuple[str, ...]:
@@ -84,19 +82,14 @@ def unknown_fields(endpoint: str, value: Any) -> tuple[str, ...]:
     return tuple(sorted(set(_unknown(KNOWN[endpoint], value, ""))))
 
 
-def _unknown(shape: Shape | Typed, value: Any, place: str) -> Iterator[str]:
+def _unknown(known: Fields, value: Any, place: str) -> Iterator[str]:
     if isinstance(value, list):
-        place = f"{place}[]"
         for each in value:
-            yield from _unknown(shape, each, place)
+            yield from _unknown(known, each, f"{place}[]")
     elif isinstance(value, dict):
-        known, fields = (shape.types, _by_type(value)) if isinstance(shape, Typed) else (shape, value)
-        for name, inside in fields.items():
-            deeper = known.get(name, _NOT_THERE)
-            if deeper is not None:
-                path = f"{place}.{name}" if place else name
-                yield from (path,) if deeper is _NOT_THERE else _unknown(deeper, inside, path)
-
-
-def _by_type(module: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {str(module.get("type")): module.get("data")}
+        fields = {str(value.get("type")): value.get("data")} if known.by_type else value
+        path = f"{place}." if place else ""
+        for name in fields.keys() - known.names:
+            yield f"{path}{name}"
+        for name in fields.keys() & known.inside.keys():
+            yield from _unknown(known.inside[name], fields[name], f"{path}{name}")

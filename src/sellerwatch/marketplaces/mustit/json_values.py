@@ -1,25 +1,21 @@
-"""Read single values from decoded JSON and check each: it has the contract's type, or the answer is refused.
-
-Nothing is coerced. `"3"` is no number and `true` is no 1: a shop that changes its types has changed their meaning, and
-guessing would send wrong products on. A good value costs one look-up and one comparison; the path of a value is put
-together only when it is wrong. `place` is the path of the object that contains the value.
-"""
+"""Decode JSON and check it against a type of `contract.py`: it fits, or the answer is refused with the first field that
+does not."""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, TypeVar
 
+import msgspec
 import orjson
 
 from sellerwatch.kernel.answer_problem import AnswerProblem
 from sellerwatch.kernel.failure import Fact
 
-Json = dict[str, Any]
+T = TypeVar("T")
 
-LARGEST = 2**63 - 1
-SMALLEST = -(2**63)
 _SHOWN = 20
-_ABSENT: Any = object()
+_STEP = re.compile(r"[^.\[\]]+")
 #: The kinds of values, as `texts/unreadable.toml` names them.
 _KINDS: dict[type, str] = {
     str: "string",
@@ -30,6 +26,7 @@ _KINDS: dict[type, str] = {
     dict: "object",
     type(None): "null",
 }
+_WANTED = {"str": "string", "bool": "boolean", "int": "number"}
 
 
 class InvalidValue(Exception):
@@ -71,112 +68,46 @@ def decode(body: bytes) -> Any:
         raise UnrelatedAnswer("", "NO_JSON", begin=repr(begin.decode("utf-8", "replace")[:_SHOWN])) from None
 
 
-def as_object(value: Any, where: str = "") -> Json:
-    if type(value) is dict:
-        return value
-    raise _mistyped(value, where, "object")
+def read_as(value: Any, kind: type[T]) -> T:
+    """Return a decoded value as this type. Refuse it by the first field that is wrong, in the order of the type: the
+    order of an answer means nothing."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        if type(value) is dict and issubclass(kind, msgspec.Struct):
+            _check_fields(value, kind)
+        raise _invalid(value, str(error)) from None
 
 
-def as_array(value: Any, where: str = "") -> list[Any]:
-    if type(value) is list:
-        return value
-    raise _mistyped(value, where, "array")
+def _check_fields(value: dict[str, Any], kind: type[msgspec.Struct]) -> None:
+    for field in msgspec.structs.fields(kind):
+        name = field.encode_name
+        if name not in value and field.required:
+            raise InvalidValue(name, "MISSING")
+        try:
+            msgspec.convert(value.get(name, field.default), field.type)
+        except msgspec.ValidationError as error:
+            raise _invalid(value[name], str(error)).under(name) from None
 
 
-def inner(data: Json, key: str, place: str = "") -> Json:
-    """Return a required object."""
-    value = data.get(key, _ABSENT)
-    if type(value) is dict:
-        return value
-    raise _mistyped(value, _joined(place, key), "object")
-
-
-def array(data: Json, key: str, place: str = "") -> list[Any]:
-    """Return a required array."""
-    value = data.get(key, _ABSENT)
-    if type(value) is list:
-        return value
-    raise _mistyped(value, _joined(place, key), "array")
-
-
-def whole(data: Json, key: str, place: str = "") -> int:
-    """Return a required whole number of at most 64 bits, sign included."""
-    value = data.get(key, _ABSENT)
-    if type(value) is int and SMALLEST <= value <= LARGEST:
-        return value
-    raise _not_whole(value, _joined(place, key))
-
-
-def positive(data: Json, key: str, place: str = "") -> int:
-    """Return a required number that identifies something: from 1 to the largest of 64 bits."""
-    value = data.get(key, _ABSENT)
-    if type(value) is int and 0 < value <= LARGEST:
-        return value
-    if type(value) is int and value <= 0:
-        raise InvalidValue(_joined(place, key), "NOT_POSITIVE", value=value)
-    raise _not_whole(value, _joined(place, key))
-
-
-def optional_whole(data: Json, key: str, place: str = "") -> int | None:
-    return None if data.get(key) is None else whole(data, key, place)
-
-
-def truth(data: Json, key: str, place: str = "") -> bool:
-    """Return a required `true` or `false`."""
-    value = data.get(key, _ABSENT)
-    if type(value) is bool:
-        return value
-    raise _mistyped(value, _joined(place, key), "boolean")
-
-
-def required_text(data: Json, key: str, place: str = "") -> str:
-    """Return text whose field is required; null is the empty text. A missing field is a redesign, not a blank."""
-    value = data.get(key, _ABSENT)
-    if type(value) is str:
-        return value
-    if value is None:
-        return ""
-    raise _mistyped(value, _joined(place, key), "string")
-
-
-def text(data: Json, key: str, place: str = "") -> str:
-    """Return text; null and absent are the empty text."""
-    value = data.get(key)
-    if type(value) is str:
-        return value
-    if value is None:
-        return ""
-    raise _mistyped(value, _joined(place, key), "string")
-
-
-def optional_text(data: Json, key: str, place: str = "") -> str | None:
-    """Return text or None: null, absent and empty are None."""
-    return text(data, key, place) or None
-
-
-def texts(data: Json, key: str, place: str = "") -> tuple[str, ...]:
-    """Return texts in order, unchanged, each once; null and absent are none."""
-    if data.get(key) is None:
-        return ()
-    values = array(data, key, place)
-    for index, value in enumerate(values):
-        if type(value) is not str:
-            raise _mistyped(value, f"{_joined(place, key)}[{index}]", "string")
-    return tuple(dict.fromkeys(values))
+def _invalid(value: Any, error: str) -> InvalidValue:
+    """Return what is wrong with a value in our words; msgspec's are ``Expected `int`, got `str` - at `$.stock` ``."""
+    said, _, path = error.partition(" - at `$")
+    where, name = path.rstrip("`").lstrip("."), said.split("`")[1].partition(" ")[0]
+    if said.startswith("Object missing"):
+        return InvalidValue(_joined(where, name), "MISSING")
+    for step in _STEP.findall(where):
+        value = value[int(step) if type(value) is list else step]
+    if value is msgspec.UNSET:
+        return InvalidValue(where, "MISSING")
+    wanted = _WANTED.get(name, name)
+    if wanted != "number" or type(value) not in {int, float}:
+        return InvalidValue(where, "MISTYPED", found=_KINDS[type(value)], wanted=wanted)
+    if said.endswith(">= 1"):
+        return InvalidValue(where, "NOT_POSITIVE", value=value)
+    # A whole number beyond 64 bits may be decoded as a float: the two cannot be told apart here.
+    return InvalidValue(where, "NOT_WHOLE", value=str(value))
 
 
 def _joined(place: str, key: str) -> str:
     return f"{place}{'.' if place and key and key[0] != '[' else ''}{key}"
-
-
-def _not_whole(value: Any, where: str) -> InvalidValue:
-    if type(value) is int or type(value) is float:
-        # A whole number beyond 64 bits may be decoded as a float: the two cannot be told apart here.
-        return InvalidValue(where, "NOT_WHOLE", value=str(value))
-    return _mistyped(value, where, "number")
-
-
-def _mistyped(value: Any, where: str, wanted: str) -> InvalidValue:
-    if value is _ABSENT:
-        return InvalidValue(where, "MISSING")
-    return InvalidValue(where, "MISTYPED", found=_KINDS[type(value)], wanted=wanted)

@@ -14,8 +14,9 @@ contract says what is required, and what null, "" and absent mean:
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -31,25 +32,24 @@ from sellerwatch.catalog.facts import (
 )
 from sellerwatch.catalog.ports import Unparsable
 from sellerwatch.kernel.ids import InvalidSellerId, ItemNo, SellerId
-from sellerwatch.marketplaces.mustit.json_values import (
-    InvalidValue,
-    Json,
-    UnrelatedAnswer,
-    array,
-    as_array,
-    as_object,
-    decode,
-    inner,
-    optional_text,
-    optional_whole,
-    positive,
-    required_text,
-    text,
-    texts,
-    truth,
-    whole,
+from sellerwatch.marketplaces.mustit.contract import (
+    LARGEST,
+    AverageDay,
+    BannersModule,
+    DetailBody,
+    DetailInfoModule,
+    EntryBody,
+    InfoModule,
+    OptionBody,
+    PageBody,
+    ShippingBody,
+    ShippingItem,
+    ShippingModule,
 )
+from sellerwatch.marketplaces.mustit.json_values import InvalidValue, UnrelatedAnswer, decode, read_as
 from sellerwatch.marketplaces.ports import ListEntry, ListPage
+
+Module = TypeVar("Module")
 
 #: Default of the setting MAX_LIST_TOTAL.
 MAX_LIST_TOTAL = 1_000_000
@@ -64,15 +64,9 @@ SHIPPING = "ShippingModule"
 DETAIL_INFO = "ProductDetailInfoModule"
 MODULES_READ = frozenset({BANNERS, INFO, SHIPPING, DETAIL_INFO})
 
-_LEVELS = tuple((level, f"{level}CategoryCode", f"{level}Category") for level in ("header", "large", "medium", "small"))
 _WHOLE_NUMBER = re.compile(r"[0-9]+")
 _MOST_DIGITS = 18
-_NOTHING: Json = {}
 
-# A shop has few brands, categories and ways of shipping: looking one up costs a quarter of making it again.
-_same_brand = lru_cache(1024)(Brand)
-_same_category = lru_cache(4096)(Category)
-_same_shipping = lru_cache(1024)(Shipping)
 _same_seller = lru_cache(1024)(SellerId.parse)
 
 
@@ -83,13 +77,12 @@ def read_list(body: bytes, size: int, most: int = MAX_LIST_TOTAL) -> ListPage:
     """
     entries: dict[int, ListEntry] = {}
     try:
-        page = as_object(decode(body))
-        total = whole(page, "count")
+        page = read_as(decode(body), PageBody)
+        total, items = page.count, page.items
         if total < 0:
             raise InvalidValue("count", "NEGATIVE", value=total)
         if total > most:
             raise InvalidValue("count", "ABOVE_MOST", value=total, most=most)
-        items = array(page, "items")
         if len(items) > size:
             raise InvalidValue("items", "TOO_MANY_ENTRIES", entries=len(items), asked=size)
         for index, value in enumerate(items):
@@ -115,27 +108,28 @@ def read_entry(raw: bytes) -> ListFacts:
 def read_detail(body: bytes, item_no: ItemNo) -> DetailFacts:
     """Read the detail of `item_no`; its modules may come in any order."""
     try:
-        modules = _modules(as_object(decode(body)))
-        info, more = modules.get(INFO), modules.get(DETAIL_INFO, _NOTHING)
-        if info is None:
+        modules = _modules(read_as(decode(body), DetailBody))
+        if INFO not in modules:
             raise InvalidValue(INFO, "MISSING")
-        _be_about(item_no, info, INFO)
-        if "itemNo" in more:
-            _be_about(item_no, more, DETAIL_INFO)
+        for type_ in (INFO, DETAIL_INFO):
+            _must_be_about(item_no, modules.get(type_), type_)
+        info = _read_module(modules, INFO, InfoModule)
+        more = _read_module(modules, DETAIL_INFO, DetailInfoModule)
+        banners = _read_module(modules, BANNERS, BannersModule)
         return DetailFacts(
             item_no,
             _seller_id(info),
-            required_text(info, "itemName", INFO),
-            _brand(info),
+            info.item_name or "",
+            Brand(info.brand_code, info.brand_name or "", info.brand_name_kr or None),
             _categories(info),
-            _prices(info),
-            whole(info, "stock", INFO),
-            truth(info, "isSoldOut", INFO),
-            optional_text(more, "itemStatus", DETAIL_INFO),
-            optional_text(more, "originCountry", DETAIL_INFO),
-            _shipping(modules.get(SHIPPING, _NOTHING)),
-            texts(modules.get(BANNERS, _NOTHING), "images", BANNERS),
-            text(more, "descriptionMarkUp", DETAIL_INFO),
+            Prices(info.normal_price, info.selling_price, info.discount_price, info.discount_rate),
+            info.stock,
+            info.is_sold_out,
+            more.item_status or None,
+            more.origin_country or None,
+            _shipping(_read_module(modules, SHIPPING, ShippingModule)),
+            _each_once(banners.images),
+            more.description_mark_up or "",
         )
     except InvalidValue as wrong:
         raise _unparsable(DETAIL, wrong) from None
@@ -145,14 +139,14 @@ def read_options(body: bytes, item_no: ItemNo) -> OptionFacts:
     """Read the options of `item_no`, sorted by number. No option is valid: sold out, or a product without options."""
     options: dict[int, Option] = {}
     try:
-        for index, value in enumerate(as_array(decode(body))):
-            try:
-                option = _option(value, item_no)
-                if option.option_no in options:
-                    raise InvalidValue("optionNo", "VALUE_TWICE", value=option.option_no)
-            except InvalidValue as wrong:
-                raise wrong.under(f"[{index}]") from None
-            options[option.option_no] = option
+        for index, option in enumerate(_options(decode(body), item_no)):
+            number = option.option_no
+            if option.item_no != item_no:
+                raise _other_item(option.item_no, item_no).under(f"[{index}]")
+            if number in options:
+                raise InvalidValue(f"[{index}].optionNo", "VALUE_TWICE", value=number)
+            guide = option.size_guide or None
+            options[number] = Option(number, option.color or "", option.size or "", option.stock, guide)
     except InvalidValue as wrong:
         raise _unparsable(OPTIONS, wrong) from None
     return OptionFacts(tuple(options.values()))
@@ -163,26 +157,18 @@ def _unparsable(endpoint: str, wrong: InvalidValue) -> Unparsable:
 
 
 def _entry(value: Any) -> ListFacts:
-    entry = as_object(value)
-    number = ItemNo(positive(entry, "itemNo"))
-    required_text(entry, "name")  # no fact, the detail's name counts; but an entry without one is not the contract's
-    return ListFacts(number, texts(entry, "imageUrlList"), _tags(entry))
+    entry = read_as(value, EntryBody)
+    # A title may occur twice.
+    tags = tuple([tag.title or "" for tag in entry.tag_list or ()])
+    return ListFacts(ItemNo(entry.item_no), _each_once(entry.image_url_list), tags)
 
 
-def _tags(entry: Json) -> tuple[str, ...]:
-    """Return the titles, in order; a title may occur twice."""
-    if entry.get("tagList") is None:
-        return ()
-    titles = []
-    for index, tag in enumerate(array(entry, "tagList")):
-        try:
-            titles.append(required_text(as_object(tag), "title"))
-        except InvalidValue as wrong:
-            raise wrong.under(f"tagList[{index}]") from None
-    return tuple(titles)
+def _each_once(texts: Iterable[str] | None) -> tuple[str, ...]:
+    """Return texts in order, unchanged, each once."""
+    return tuple(dict.fromkeys(texts or ()))
 
 
-def _raw(entry: Json) -> bytes:
+def _raw(entry: Any) -> bytes:
     """Return the entry as it came, volatile fields included, without spaces."""
     try:
         return orjson.dumps(entry)
@@ -190,99 +176,97 @@ def _raw(entry: Json) -> bytes:
         raise InvalidValue("", "TOO_DEEP") from None
 
 
-def _modules(detail: Json) -> dict[str, Json]:
-    """Return the modules that are read, by type. Others may contain anything: some have an array for data."""
-    found: dict[str, Json] = {}
-    for index, module in enumerate(array(detail, "moduleList")):
-        kind = module.get("type") if type(module) is dict else None
-        if type(kind) is not str:
-            place = f"moduleList[{index}]"
-            required_text(as_object(module, place), "type", place)
-            raise InvalidValue(f"{place}.type", "MISTYPED", found="null", wanted="string")
-        if kind in MODULES_READ:
-            if kind in found:
-                raise InvalidValue(kind, "TWICE")
-            found[kind] = inner(module, "data", kind)
+def _modules(detail: DetailBody) -> dict[str, Any]:
+    """Return the data of the modules that are read, by type."""
+    read = [module for module in detail.module_list if module.type in MODULES_READ]
+    found = {module.type: module.data for module in read}
+    if len(found) < len(read):
+        types = [module.type for module in read]
+        kind = next(each for each in types if types.count(each) > 1)
+        raise InvalidValue(kind, "TWICE")
     return found
 
 
-def _be_about(item_no: ItemNo, data: Json, place: str = "") -> None:
-    number = positive(data, "itemNo", place)
-    if number != item_no:
-        raise UnrelatedAnswer("itemNo", "OTHER_ITEM", value=number, asked=int(item_no)).under(place)
-
-
-def _seller_id(info: Json) -> SellerId:
+def _read_module(modules: dict[str, Any], type_: str, kind: type[Module]) -> Module:
+    """Return the data of a module; without the module, its blanks."""
+    if type_ not in modules:
+        return kind()
     try:
-        return _same_seller(required_text(info, "sellerId", INFO))
+        return read_as(modules[type_], kind)
+    except InvalidValue as wrong:
+        raise wrong.under(type_ if wrong.where else f"{type_}.data") from None
+
+
+def _options(values: Any, item_no: ItemNo) -> list[OptionBody]:
+    """Return all options at once, and only if one is wrong look for the first: a good answer costs one call."""
+    try:
+        return read_as(values, list[OptionBody])
+    except InvalidValue:
+        for index, value in enumerate(values if type(values) is list else ()):
+            place = f"[{index}]"
+            _must_be_about(item_no, value, place)
+            try:
+                read_as(value, OptionBody)
+            except InvalidValue as wrong:
+                raise wrong.under(place) from None
+        raise
+
+
+def _must_be_about(item_no: ItemNo, value: Any, place: str) -> None:
+    """Refuse what is about another item, whatever else may be wrong with it."""
+    number = value.get("itemNo") if type(value) is dict else None
+    if type(number) is int and number != item_no and 0 < number <= LARGEST:
+        raise _other_item(number, item_no).under(place)
+
+
+def _other_item(found: int, asked: ItemNo) -> InvalidValue:
+    return UnrelatedAnswer("itemNo", "OTHER_ITEM", value=found, asked=int(asked))
+
+
+def _seller_id(info: InfoModule) -> SellerId:
+    try:
+        return _same_seller(info.seller_id or "")
     except InvalidSellerId:
         raise InvalidValue("sellerId", "INVALID_SELLER").under(INFO) from None
 
 
-def _brand(info: Json) -> Brand:
-    return _same_brand(
-        optional_whole(info, "brandCode", INFO),
-        text(info, "brandName", INFO),
-        optional_text(info, "brandNameKr", INFO),
-    )
-
-
-def _categories(info: Json) -> tuple[Category, ...]:
+def _categories(info: InfoModule) -> tuple[Category, ...]:
     """Return the levels that are present, widest first; a level without code and name is absent."""
-    found = []
-    for level, code_field, name_field in _LEVELS:
-        code, name = text(info, code_field, INFO), text(info, name_field, INFO)
-        if code or name:
-            found.append(_same_category(level, code, name))
-    return tuple(found)
-
-
-def _prices(info: Json) -> Prices:
-    return Prices(
-        whole(info, "normalPrice", INFO),
-        whole(info, "sellingPrice", INFO),
-        whole(info, "discountPrice", INFO),
-        whole(info, "discountRate", INFO),
+    levels = (
+        ("header", info.header_category_code, info.header_category),
+        ("large", info.large_category_code, info.large_category),
+        ("medium", info.medium_category_code, info.medium_category),
+        ("small", info.small_category_code, info.small_category),
     )
+    return tuple([Category(level, code or "", name or "") for level, code, name in levels if code or name])
 
 
-def _shipping(module: Json) -> Shipping | None:
+def _shipping(module: ShippingModule) -> Shipping | None:
     """Return the first item of the type SHIPPING; None without one."""
-    if module.get("items") is None:
-        return None
-    for index, value in enumerate(array(module, "items", SHIPPING)):
+    for index, value in enumerate(module.items or ()):
         try:
-            item = as_object(value)
-            if item.get("type") == "SHIPPING":
-                data = inner(item, "data")
-                return _same_shipping(
-                    text(data, "shippingType", "data"),
-                    whole(data, "shippingFee", "data"),
-                    text(data, "shippingFeeType", "data"),
-                    _average_days(data),
-                )
+            item = read_as(value, ShippingItem)
+            if item.type == "SHIPPING":
+                return _shipping_data(item.data)
         except InvalidValue as wrong:
             raise wrong.under(f"{SHIPPING}.items[{index}]") from None
     return None
 
 
-def _average_days(data: Json) -> int | None:
+def _shipping_data(data: Any) -> Shipping:
+    try:
+        read = read_as(data, ShippingBody)
+        days = None if read.average_delivery_day is None else _average_days(read.average_delivery_day)
+    except InvalidValue as wrong:
+        raise wrong.under("data") from None
+    return Shipping(read.shipping_type or "", read.shipping_fee, read.shipping_fee_type or "", days)
+
+
+def _average_days(day: AverageDay) -> int | None:
     """Return the first whole number in focusText, else in text; None without one."""
-    if data.get("averageDeliveryDay") is None:
-        return None
-    day, place = inner(data, "averageDeliveryDay", "data"), "data.averageDeliveryDay"
-    found = _WHOLE_NUMBER.search(text(day, "focusText", place)) or _WHOLE_NUMBER.search(text(day, "text", place))
+    found = _WHOLE_NUMBER.search(day.focus_text or "") or _WHOLE_NUMBER.search(day.text or "")
     if found is None:
         return None
     if len(found.group()) > _MOST_DIGITS:
-        raise InvalidValue(place, "TOO_MANY_DIGITS", digits=len(found.group()))
+        raise InvalidValue("averageDeliveryDay", "TOO_MANY_DIGITS", digits=len(found.group()))
     return int(found.group())
-
-
-def _option(value: Any, item_no: ItemNo) -> Option:
-    option = as_object(value)
-    number = positive(option, "optionNo")
-    _be_about(item_no, option)
-    return Option(
-        number, text(option, "color"), text(option, "size"), whole(option, "stock"), optional_text(option, "sizeGuide")
-    )

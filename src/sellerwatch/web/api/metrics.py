@@ -111,6 +111,16 @@ def _tables(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     yield CounterMetricFamily(
         "sellerwatch_budget_repairs", "Budgets that were wrong and were repaired.", value=t.repairs
     )
+    backup = snapshot.backup
+    if backup is not None and backup.made_at is not None:
+        yield GaugeMetricFamily(
+            "sellerwatch_last_backup_timestamp_seconds",
+            "When the last good backup was made.",
+            value=backup.made_at.timestamp(),
+        )
+        yield GaugeMetricFamily(
+            "sellerwatch_last_backup_bytes", "Size of the last good backup.", value=backup.bytes or 0
+        )
     for name, help_text, value in (
         ("marketplace_paused", "1 while all requests to the marketplace are paused.", snapshot.marketplace.is_paused),
         ("marketplace_paused_sellers", "Sellers paused alone.", len(snapshot.marketplace.seller_pauses)),

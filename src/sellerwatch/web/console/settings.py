@@ -12,6 +12,8 @@ from sellerwatch.agents import commands, queries
 from sellerwatch.agents.queries import LimitView
 from sellerwatch.compose.rules import retention_rules
 from sellerwatch.operations.retention import RetainedView, list_retention
+from sellerwatch.oversight.backups import LastBackupView
+from sellerwatch.reports.queries import show_last_backup
 from sellerwatch.settings.model import SECRETS, shown_value
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Admin, Viewer, Visit
@@ -19,6 +21,9 @@ from sellerwatch.web.console.rendering import PageRoute, ask_first, go, show
 from sellerwatch.web.console.tables import Columns, Filter, Table
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+#: Longer values are broken into lines.
+LONGEST_CODE = 40
 
 RETAINED: Columns[RetainedView] = {
     "table": lambda each: tables.code(each.table),
@@ -58,6 +63,7 @@ async def settings(visit: Viewer) -> Response:
         live="limit",
         fields=[],
         buttons=[("/settings/retention", "retention.button")],
+        note=_backup(visit, await visit.operations.ask(show_last_backup)),
     )
 
 
@@ -116,6 +122,15 @@ async def unset_limit(name: str, visit: Admin) -> Response:
     return go(visit, "/settings", "limit.unset_done", name=changed.name)
 
 
+def _backup(visit: Visit, last: LastBackupView | None) -> str:
+    """When the last good backup was made, and how large it is; a page has no button for it."""
+    if last is None or last.made_at is None:
+        return visit.t("backup.none")
+    zone = ZoneInfo(visit.parts.settings.timezone)
+    size = f"{(last.bytes or 0) / 1_000_000:,.1f}"
+    return visit.t("backup.made", at=f"{last.made_at.astimezone(zone):%Y-%m-%d %H:%M}", size=size, file=last.file)
+
+
 async def _limit(visit: Visit, given: str) -> LimitView:
     name = visit.operations.limits.find(given).upper()
     found = await visit.operations.ask(queries.list_limits, visit.operations.limits)
@@ -137,4 +152,5 @@ def _value(name: str, value: object) -> tables.Cell:
         return tables.said("settings.hidden" if value is not None else "settings.unset")
     if value is None or value == "":
         return tables.said("settings.unset")
-    return tables.code(str(shown_value(name, value)))
+    shown = str(shown_value(name, value))
+    return tables.code(shown) if len(shown) <= LONGEST_CODE else tables.raw(shown)
