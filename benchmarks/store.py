@@ -82,7 +82,9 @@ def bare(path: Path, products: int) -> Work:
             for known, bodies, told in rows:
                 db.execute("BEGIN IMMEDIATE")
                 db.executemany(ADD.sql, known)
-                db.executemany(KEEP_RAW, [(id_, part, md5, compress(raw), at) for id_, part, md5, raw, at in bodies])
+                db.executemany(
+                    KEEP_RAW, [(id_, part, md5, compress(raw), None, at) for id_, part, md5, raw, at in bodies]
+                )
                 db.executemany(ADD_EVENT, told)
                 db.execute("COMMIT")
 
