@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -37,7 +36,7 @@ async def fill(store: SqlStore) -> None:
         product = a_complete_product()
         tx.products.add([product])
         for number in range(1, 6):
-            message = replace(
+            message = structs.replace(
                 a_message(number), outbox_id=outbox_id(number), created_at=NOW - timedelta(seconds=number)
             )
             tx.product_outbox.add(message)
